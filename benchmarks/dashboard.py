@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from crawld import wiring
-from crawld.api.token import make_token
-from crawld.config import Settings
-from crawld.store import SqlStore
+from crawld.main.assembly import Assembly
+from crawld.main.settings import Settings
+from crawld.show.api.access import make_token
+from crawld.store.store import SqlStore
 from tests.support.process import free_port
 
 HOSTS = 1_000
@@ -134,7 +134,7 @@ async def measure(pages: int, paths: tuple[str, ...], times: int, kept: Path | N
             await fill(file, pages)
         port = free_port()
         given = {"database": f"sqlite:///{file}", "bandwidth": 0, "api": {"listen": f"127.0.0.1:{port}"}}
-        assembly = wiring.Assembly(Settings.model_validate(given | {"log": {"level": "warning"}}))
+        assembly = Assembly(Settings.model_validate(given | {"log": {"level": "warning"}}))
         daemon = assembly.daemon()
         running, lag = asyncio.create_task(daemon.run()), Lag()
         address = f"http://127.0.0.1:{port}"

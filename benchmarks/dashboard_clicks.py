@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import show
-from crawld import wiring
-from crawld.api.token import make_token
-from crawld.config import Settings
+from crawld.main.assembly import build
+from crawld.main.settings import Settings
+from crawld.show.api.access import make_token
 from tests.support.process import free_port
 
 HOSTS = 200
@@ -86,7 +86,7 @@ async def measure(pages: int, rate: float, seconds: float) -> dict[str, Any]:
                 "allow_private": ["127.0.0.0/8"], "politeness": {"delay": 0.1, "per_host": 4}, "min_interval": 1,
                 "api": {"listen": listen}, "log": {"level": "warning"},
             }  # fmt: skip
-            daemon = wiring.build(Settings.model_validate(given))
+            daemon = build(Settings.model_validate(given))
             running = asyncio.create_task(daemon.run())
             try:
                 while daemon.crawler.status.requests < 20 * rate:

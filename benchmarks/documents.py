@@ -27,16 +27,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks import show
-from crawld import wiring
-from crawld.api.token import make_token
-from crawld.clock import SystemClock
-from crawld.config import Settings
-from crawld.interfaces import Record
-from crawld.interfaces.store import PendingCopy
+from crawld.main.assembly import Assembly
+from crawld.main.settings import Settings
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
-from crawld.store import SqlStore
-from crawld.store.read_model.model import SqlReadModel
+from crawld.show.api.access import make_token
+from crawld.store.contract import PendingCopy, Record
+from crawld.store.read_model import SqlReadModel
+from crawld.store.store import SqlStore
 from tests.support.process import free_port
 
 WORDS = 60_000
@@ -130,7 +129,7 @@ async def measure(pages: int, size: int, kept: Path | None) -> dict[str, Any]:
         figures |= {} if file.exists() else await fill(file, pages, size)
         address = f"http://127.0.0.1:{(port := free_port())}"
         given = {"database": f"sqlite:///{file}", "bandwidth": 0, "search": True, "api": {"listen": address[7:]}}
-        daemon = wiring.Assembly(Settings.model_validate(given | {"log": {"level": "warning"}})).daemon()
+        daemon = Assembly(Settings.model_validate(given | {"log": {"level": "warning"}})).daemon()
         running = asyncio.create_task(daemon.run())
         token = make_token(Path(f"{file}.token"))
         try:

@@ -18,7 +18,7 @@ from benchmarks.fleet_drills import Drills
 from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
-from crawld.model.fleet import shard_of_host
+from crawld.model.shards import shard_of_host
 from tests.support import fleet_figures as figures
 from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
 from tests.support.postgres import Server

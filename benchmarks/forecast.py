@@ -15,22 +15,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from crawld.forecast.forecast import Forecast
-from crawld.forecast.sample import Believed
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Histories
-from crawld.learning.observations import Prior
-from crawld.learning.online_learner import OnlineLearner
+from crawld.choose.forecast import Forecast
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.policies import DEFAULT, build
+from crawld.choose.sample import Believed
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.valuation import Beliefs
+from crawld.learn.observations import Prior
+from crawld.learn.online_learner import OnlineLearner
+from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES
-from crawld.policies.policies import DEFAULT, build
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.sim.engine import simulate
-from crawld.sim.experiments.ncis import NOISY
-from crawld.sim.population import Floats, Population, run_key
-from crawld.sim.world import NO_CLAIM, Claim, World, draw_world
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
+from crawld.research.engine import simulate
+from crawld.research.experiments.ncis import NOISY
+from crawld.research.world import NO_CLAIM, Claim, Floats, Population, World, draw_world, run_key
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 REACH = 0.02

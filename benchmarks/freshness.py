@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.freshness_docs import picture
-from crawld.errors import InputError
-from crawld.sim.recorded import history_files
+from crawld.model.errors import InputError
+from crawld.research.recorded import history_files
 from tests.support.freshness.runs import (
     BUDGETS,
     CRAWLD,

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crawld.charts import Point, draw_lines
-from crawld.policies.policies import POLICIES
-from crawld.sim.contestants import LEARNERS, ROUND_ROBIN
-from crawld.sim.peers import PEERS
+from crawld.choose.policies import POLICIES
+from crawld.research.contestants import LEARNERS, ROUND_ROBIN
+from crawld.research.peers import PEERS
+from crawld.show.charts import ChartPoint, draw_lines
 from tests.support.freshness.runs import CRAWLD
 from tests.support.freshness.worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, NCIS, WEBLIKE, ZIPF
 
@@ -78,7 +78,7 @@ def picture(rows: Sequence[Row]) -> str:
     drawn = [row for row in rows if row["weights"] == weights and row["contestant"] in (CRAWLD, *SHOWN)]
     lines = {
         "crawld" if row["contestant"] == CRAWLD else row["contestant"]: [
-            Point.measured(float(budget), fresh) for budget, fresh in row["by_budget"].items()
+            ChartPoint.measured(float(budget), fresh) for budget, fresh in row["by_budget"].items()
         ]
         for row in drawn
     }

@@ -28,8 +28,8 @@ import aiohttp
 from aiohttp import web
 
 from benchmarks import show
-from crawld import wiring
-from crawld.config import Settings
+from crawld.main.assembly import Assembly, Tempo
+from crawld.main.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "crawld"
@@ -110,7 +110,7 @@ def parse() -> dict[str, Any]:
 
 def fleet_in_run() -> int:
     """How many modules of the fleet the program of `crawld run` imports."""
-    loads = "import crawld.cli.run; from crawld.wiring import Assembly"
+    loads = "import crawld.cli.run; from crawld.main.assembly import Assembly"
     code = f"import json, sys; {loads}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return sum(bool(re.match(r"crawld\.(\w+\.)*fleet", name)) for name in json.loads(done.stdout))
@@ -228,7 +228,7 @@ async def walk(name: str) -> Trace:
                 }
                 more = {"hooks": [hook]}
             (Path(folder) / "urls.txt").write_text(f"{site.base}/living\n{site.base}/still\n")
-            assembly = wiring.Assembly(Settings.model_validate(_settings(folder) | more), tempo=wiring.Tempo(poll=1.0))
+            assembly = Assembly(Settings.model_validate(_settings(folder) | more), tempo=Tempo(poll=1.0))
             daemon = assembly.daemon()
             daemon.catch_signals = False
             running = asyncio.create_task(daemon.run())
@@ -261,7 +261,7 @@ def _settings(folder: str) -> dict[str, Any]:
     }
 
 
-async def _cause(name: str, assembly: wiring.Assembly, site: Site) -> None:
+async def _cause(name: str, assembly: Assembly, site: Site) -> None:
     """Let happen what is to be traced."""
     if name == "crawl":
         await asyncio.sleep(TRACED_SECONDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learning_figure import Figure, mean_and_error, progress
-from crawld.sim.population import zipf
+from crawld.research.world import zipf
 from tests.support.replay.learner import Learnt
 from tests.support.replay.mix import mix
 from tests.support.replay.site import SHARED, Clairvoyant, Floats, RoundRobin, Site, replay, sites

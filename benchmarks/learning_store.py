@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.clock import SystemClock
-from crawld.daemon.learner import Learner
-from crawld.interfaces import Floats, Record
-from crawld.model.age_curve import AgeCurve
+from crawld.crawl.learner import Learner
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store import SqlStore
+from crawld.store.contract import Floats, Record
+from crawld.store.store import SqlStore
 
 CRAWLS = 20
 HOSTS = 100

@@ -23,19 +23,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import show
-from crawld.daemon.free_memory import give_back
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Histories
-from crawld.learning.observations import Prior
-from crawld.learning.online_learner import OnlineLearner
+from crawld.choose.host_gate import HostGate
+from crawld.choose.policies import DEFAULT, build
+from crawld.choose.scheduler import Scheduler
+from crawld.learn.observations import Prior
+from crawld.learn.online_learner import OnlineLearner
+from crawld.model.estimate import Histories
 from crawld.model.page import FROM_LIST, Wanted
 from crawld.model.signal import SOURCES
-from crawld.policies.policies import DEFAULT, build
-from crawld.scheduler import Scheduler
+from crawld.pages.page_set import PageSet, give_back
+from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 
 NOW = 1.7e9
 PER_HOST = 50

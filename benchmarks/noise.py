@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.noise_sites import SITES, measure_site
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
+from crawld.read.page.rules import DigestRule
 
 VISITS, EARLY = 80, 20
 EDIT_EVERY = 5

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from crawld.content.change.frame import FEWEST_PAGES, HostFrame
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.host_frames import learn_visit
-from crawld.daemon.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.crawl.host_frames import learn_visit
+from crawld.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
+from crawld.read.change.frame import LIMITS as FRAME_LIMITS
+from crawld.read.change.frame import HostFrame
+from crawld.read.page.rules import DigestRule
 
 RULE = DigestRule()
 HOUR = 3_600.0
@@ -583,7 +584,7 @@ def measure_site(kind: str, seeds: int) -> dict[str, object]:
     for seed in range(seeds):
         visits = list(SITES[kind](random.Random(f"{kind} {seed}")))
         pages = len({visit.page for visit in visits})
-        visitor = SiteVisitor(random.Random(seed), HostFrame("x") if pages >= FEWEST_PAGES else None)
+        visitor = SiteVisitor(random.Random(seed), HostFrame("x") if pages >= FRAME_LIMITS.min_pages else None)
         for number, visit in enumerate(visits):
             at = BEGAN + HOUR * number / pages + visitor.draw.uniform(0, 600 / pages)
             changed = visitor.visit(visit, number, at)

@@ -15,7 +15,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from crawld.api.token import make_token
+from crawld.show.api.access import make_token
 from tests.support.process import daemon, settings
 from tests.support.site import Site
 

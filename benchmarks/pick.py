@@ -18,15 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks import show
-from crawld.frontier.bidding import Span
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
+from crawld.choose.chooser import Span
+from crawld.choose.frontier import Frontier, Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.valuation import Beliefs, Floats
 from crawld.model.signal import SOURCES
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs, Floats
 
 HOSTS = 10_000
 RATE = 500.0  # slots a second

@@ -103,9 +103,9 @@ async def bare(pages: list[str], seconds: float) -> dict[str, Any]:
 
 async def crawld(pages: list[str], seconds: float, *, conditional: bool, signed: bool = False) -> dict[str, Any]:
     """The daemon itself, with a bandwidth no machine reaches."""
-    from crawld import wiring
-    from crawld.config import Settings
-    from crawld.signing import new_key, write_keys
+    from crawld.fetch.signing import new_key, write_keys
+    from crawld.main.assembly import build
+    from crawld.main.settings import Settings
 
     hosts = len({page.split("/", 3)[2] for page in pages})
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ async def crawld(pages: list[str], seconds: float, *, conditional: bool, signed:
         }
         if signed:
             write_keys(Path(folder) / "x.db.keys", [new_key(time.time())])
-        daemon = wiring.build(Settings.model_validate(given))
+        daemon = build(Settings.model_validate(given))
         running, status, gauge = asyncio.create_task(daemon.run()), daemon.crawler.status, Gauge()
         while not status.requests:
             await asyncio.sleep(0.01)

@@ -18,16 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.errors import InputError
-from crawld.learning.online_learner import OnlineLearner
-from crawld.policies.policies import DEFAULT
-from crawld.sim.contestants import contestant
-from crawld.sim.engine import Crawler, simulate
-from crawld.sim.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.sim.population import zipf
-from crawld.sim.recorded import draw_window, history_files, load_history, measured_rates, of_pages, recorded_world
-from crawld.sim.trial import standard_error
-from crawld.sim.world import World
+from crawld.choose.policies import DEFAULT
+from crawld.learn.online_learner import OnlineLearner
+from crawld.model.errors import InputError
+from crawld.research.contestants import contestant
+from crawld.research.engine import SimulatedCrawler, simulate
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
+from crawld.research.recorded import draw_window, history_files, load_history, measured_rates, of_pages, recorded_world
+from crawld.research.trial import standard_error
+from crawld.research.world import World, zipf
 from tests.support.replay.site import SHARED
 
 RESTLESS = 0.3
@@ -104,7 +103,7 @@ def measure(cell: Cell) -> dict[str, object]:
     return about | means | {"lead": round(float(np.mean(gains)), 4), "error": error, "slots": int(np.mean(slots))}
 
 
-def _contestants(world: World, rate: float, *, many: bool) -> Iterator[tuple[str, Crawler]]:
+def _contestants(world: World, rate: float, *, many: bool) -> Iterator[tuple[str, SimulatedCrawler]]:
     learning = OnlineLearning(round_share=0.05)
     yield "round_robin", contestant("uniform", world, rate)
     yield "crawld", contestant(DEFAULT, world, rate, learning)

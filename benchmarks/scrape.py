@@ -19,10 +19,10 @@ from typing import Any
 import aiohttp
 
 from benchmarks import show
-from crawld.config import Settings
+from crawld.main.assembly import Assembly
+from crawld.main.settings import Settings
 from crawld.model.page import Wanted
-from crawld.store import SqlStore
-from crawld.wiring import Assembly
+from crawld.store.store import SqlStore
 
 SCRAPES = 20
 AT_ONCE = 50_000

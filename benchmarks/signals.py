@@ -21,17 +21,16 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.errors import InputError
-from crawld.policies.policies import DEFAULT, POLICIES
-from crawld.sim.crawler import KnowingCrawler
-from crawld.sim.engine import Crawler, Run, simulate
-from crawld.sim.experiments.ncis import NOISY
-from crawld.sim.online_crawler import OnlineCrawler, OnlineLearning
-from crawld.sim.population import Population, run_key
-from crawld.sim.recorded import draw_window, history_files, measured_rates, recorded_world
-from crawld.sim.sitemaps import FALSE, TOLD, Honesty, Sitemap, name_at_random, tell
-from crawld.sim.weblike import WeblikeWorld, evenly_important, weblike
-from crawld.sim.world import World, draw_world
+from crawld.choose.policies import DEFAULT, POLICIES
+from crawld.model.errors import InputError
+from crawld.research.crawler import KnowingCrawler
+from crawld.research.engine import Run, SimulatedCrawler, simulate
+from crawld.research.experiments.ncis import NOISY
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
+from crawld.research.recorded import draw_window, history_files, measured_rates, recorded_world
+from crawld.research.weblike import LIMITS as WEBLIKE_LIMITS
+from crawld.research.weblike import Honesty, Sitemap, WeblikeWorld, evenly_important, name_at_random, tell, weblike
+from crawld.research.world import Population, World, draw_world, run_key
 from tests.support.signal_figures import (
     DOCS,
     EQUAL,
@@ -81,7 +80,7 @@ def measure(cell: Cell) -> list[Reached]:
     }
     found = []
     for signals, world in worlds.items():
-        contestants: dict[str, Crawler] = {
+        contestants: dict[str, SimulatedCrawler] = {
             "crawld": OnlineCrawler(DEFAULT, world, rate, learning),
             "known": KnowingCrawler(DEFAULT, world, rate),
         }
@@ -135,8 +134,10 @@ def _world(cell: Cell, signals: str) -> World:
 def _quality(world: WeblikeWorld) -> WeblikeWorld:
     """The world whose population has what is true of its hosts' sitemaps."""
     truthful = [style.sitemap in {Sitemap.HONEST, Sitemap.DATE_ONLY, Sitemap.LATE} for style in world.styles]
-    lam = np.where(np.array(truthful)[world.host_of], TOLD, 0.0)
-    return replace(world, population=replace(world.population, lam=lam, nu=FALSE * lam * world.population.delta))
+    lam = np.where(np.array(truthful)[world.host_of], WEBLIKE_LIMITS.told, 0.0)
+    return replace(
+        world, population=replace(world.population, lam=lam, nu=WEBLIKE_LIMITS.false * lam * world.population.delta)
+    )
 
 
 @lru_cache(maxsize=4)

@@ -8,11 +8,11 @@ import argparse
 import json
 import time
 
-from crawld.sim.crawler import scheduled
-from crawld.sim.engine import simulate
-from crawld.sim.experiments.ncis import BANDWIDTH, NOISY, burn_in
-from crawld.sim.population import Population, run_key
-from crawld.sim.world import draw_world
+from crawld.research.crawler import scheduled
+from crawld.research.engine import simulate
+from crawld.research.experiments.ncis import LIMITS as NCIS_LIMITS
+from crawld.research.experiments.ncis import NOISY, burn_in
+from crawld.research.world import Population, draw_world, run_key
 
 
 def main() -> None:
@@ -26,9 +26,9 @@ def main() -> None:
     key = run_key(1, 0)
     began = time.perf_counter()
     population = Population.draw(NOISY.draw, pages, key)
-    world = draw_world(population, slots / BANDWIDTH, key)
+    world = draw_world(population, slots / NCIS_LIMITS.bandwidth, key)
     drawn, cpu_drawn = time.perf_counter(), time.process_time()
-    run = simulate(world, scheduled("greedy-ncis", population, BANDWIDTH), BANDWIDTH)
+    run = simulate(world, scheduled("greedy-ncis", population, NCIS_LIMITS.bandwidth), NCIS_LIMITS.bandwidth)
     ran, cpu_ran = time.perf_counter(), time.process_time()
     accuracy = run.ledger().accuracy(burn_in(pages), world.horizon)
     accounted = time.perf_counter()

@@ -26,12 +26,12 @@ from typing import cast
 import numpy as np
 
 from benchmarks import show
-from crawld import wiring
-from crawld.config import Settings
-from crawld.daemon.pages.list_file import TAKEN_OVER, list_mark
-from crawld.daemon.supervisor import Daemon
+from crawld.main.assembly import build
+from crawld.main.settings import Settings
+from crawld.main.supervisor import Daemon
 from crawld.model.page import FROM_LIST
-from crawld.store import SqlStore
+from crawld.pages.list_file import TAKEN_OVER, list_mark
+from crawld.store.store import SqlStore
 from crawld.store.tables import by_source
 
 PER_HOST = 50
@@ -159,7 +159,7 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
         "log": {"level": "warning"},
     }
     before, watch = resident(), Watch()
-    daemon = wiring.build(Settings.model_validate(given))
+    daemon = build(Settings.model_validate(given))
     with watch.step("start"):
         task = asyncio.create_task(daemon.run())
         async with asyncio.timeout(HANG_SECONDS):

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
-from crawld.value.value import crawl_value, expected_value
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.valuation import Beliefs
+from crawld.choose.value import crawl_value, expected_value
 
 Floats = NDArray[np.float64]
 

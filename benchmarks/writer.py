@@ -24,16 +24,18 @@ from typing import Any
 from sqlalchemy import text
 
 from benchmarks import show
-from crawld.interfaces import Record
+from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store import SqlShardStore, SqlStore
+from crawld.store import bulk as copying
+from crawld.store import bulk as for_rows
 from crawld.store.address import parse_address
+from crawld.store.commit_queue import QueuedItem
+from crawld.store.contract import Record
 from crawld.store.engine import writing_engine
-from crawld.store.fleet.making import make_fleet
-from crawld.store.writing import copying, for_rows
-from crawld.store.writing.commit_queue import Queued
+from crawld.store.store import SqlStore
 from tests.support.postgres import fresh_database, newest_binaries, running_server
 
 PAGES, HOSTS, SHARDS = 20_000, 500, 16
@@ -59,7 +61,7 @@ class _Timed:
         super().__init__(*args, **options)
         self.took: list[float] = []
 
-    async def _commit(self, queued: Sequence[Queued]) -> None:
+    async def _commit(self, queued: Sequence[QueuedItem]) -> None:
         began = time.perf_counter()
         await super()._commit(queued)  # type: ignore[misc]  # of the store that this is mixed into
         self.took.append(time.perf_counter() - began)

@@ -10,7 +10,7 @@ connection = context.config.attributes["connection"]
 on_postgresql = connection.dialect.name == "postgresql"
 metadata = [tables.metadata]
 if on_postgresql:
-    from crawld.store.fleet import tables as fleet_tables
+    from crawld.fleet.store import tables as fleet_tables
 
     metadata.append(fleet_tables.metadata)
 

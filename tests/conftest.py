@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 from tests.support.postgres import FORGETFUL, fresh_database, newest_binaries, running_server
 
 # A test never asserts a time: neither of one example nor of making them on a busy machine.

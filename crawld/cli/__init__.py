@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from crawld.cli.lazy_group import LazyGroup
+from crawld.cli.options import LazyGroup
 from crawld.cli.terminal import guarded
-from crawld.errors import CrawldError
+from crawld.model.errors import CrawldError
 from crawld.model.units import printable
 
 NO_MEMORY = "there is not enough memory: raise its limit (ulimit -v, MemoryMax), or give it fewer pages"
@@ -48,17 +48,14 @@ COMMANDS = {
     "lab": "Compare crawlers on a living site that knows the truth, offline.",
     "simulate": "Run the experiments of the papers with the daemon's own scheduler.",
 }
-_PACKAGE_OF = {
-    **dict.fromkeys(
-        ("top", "stats", "forecast", "explain", "get", "search", "hooks", "changes", "diff", "export"), "reading"
-    ),
-    **dict.fromkeys(("urls", "refresh", "bandwidth", "pause", "resume", "host", "reload"), "steering"),
-    **dict.fromkeys(("demo", "lab", "simulate"), "trials"),
+_ELSEWHERE = {
+    **{name: f"crawld.cli.steering:{name}" for name in ("pause", "resume", "bandwidth", "refresh", "reload")},
+    "token": "crawld.cli.dashboard:token",
+    "fleet": "crawld.fleet.commands",
+    **{name: f"crawld.research.{name}" for name in ("demo", "lab", "simulate")},
 }
-"""The package of a command's module; the others stand beside this file."""
-_MODULES = {
-    name: ".".join(filter(None, ("crawld.cli", _PACKAGE_OF.get(name), name.replace("-", "_")))) for name in COMMANDS
-}
+"""Commands that share a module, and those of packages above this one; the others have a module here."""
+_MODULES = {name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS}
 
 
 class _Commands(LazyGroup):
@@ -101,7 +98,7 @@ def _given_sentence(error: Exception) -> str | None:
         return f"what is printed cannot be written: {error.strerror}" if error.errno in _CANNOT_WRITE else None
     path = Path(os.fsdecode(error.filename))
     if isinstance(error, PermissionError):
-        from crawld.access import access_refused
+        from crawld.model.access import access_refused
 
         return str(access_refused(path))
     return f"{path}: {error.strerror}"

@@ -14,14 +14,24 @@ import click
 from pydantic import BaseModel
 
 from crawld.cli.run import check_pages
-from crawld.config import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
-from crawld.errors import CrawldError, InputError
+from crawld.main.settings import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
+from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password
 
-MOST_BAD_LINES = 10
-LONGEST_PATH = 107
-"""Bytes of a Unix socket's path on Linux."""
+
+@dataclass(frozen=True)
+class CheckConfigLimits:
+    """Numbers that bound and tune this module."""
+
+    max_bad_lines: int = 10
+    max_path: int = 107
+    """Bytes of a Unix socket's path on Linux."""
+
+
+LIMITS = CheckConfigLimits()
+
+
 ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database": "CRAWLD_DATABASE"}
 
 
@@ -64,10 +74,10 @@ def _examine(config_file: Path | None) -> Findings:
         findings.errors += [str(error), *_rule_errors(config_file)]
         return findings
     findings.settings = {name: _plain(name, value) for name, value in changes(Settings(), settings).items()}
-    from crawld import wiring
+    from crawld.main.checks import check
     from crawld.store.address import check_place, parse_address
 
-    findings.errors += [str(error) for error in wiring.check(settings)]
+    findings.errors += [str(error) for error in check(settings)]
     _examine_list(settings, config_file, findings)
     try:
         place = parse_address(settings.database).file
@@ -84,14 +94,14 @@ def _examine(config_file: Path | None) -> Findings:
 
 def _rule_errors(config_file: Path | None) -> list[str]:
     """What is wrong with the rules of a file in which other settings are wrong too."""
-    from crawld import wiring
+    from crawld.main.checks import digest_rules
 
     try:
         rules = load(None, {"digest": read_yaml(config_file).get("digest") if config_file else None})
     except CrawldError:
         return []  # named already
     try:
-        wiring.digest_rules(rules)
+        digest_rules(rules)
     except CrawldError as error:
         return [str(error)]
     return []
@@ -108,8 +118,8 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
             said = f"the directory {place.parent} is not writable"
         elif place.is_dir():
             said = "this is a directory"
-        elif len(os.fsencode(settings.api.socket)) > LONGEST_PATH:
-            said = f"a path of at most {LONGEST_PATH} bytes can be a socket"
+        elif len(os.fsencode(settings.api.socket)) > LIMITS.max_path:
+            said = f"a path of at most {LIMITS.max_path} bytes can be a socket"
         if said:
             findings.errors.append(f"api.socket {settings.api.socket}: {said}")
     if settings.api.listen is not None:
@@ -130,7 +140,7 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
 
 def _examine_list(settings: Settings, config_file: Path | None, findings: Findings) -> None:
     """Read the list as a start would; what can be read only once is left to that."""
-    from crawld.daemon.pages.list_file import no_usable_line, read_list, read_once
+    from crawld.pages.list_file import no_usable_line, read_list, read_once
 
     try:
         check_pages(settings, config_file)
@@ -143,8 +153,8 @@ def _examine_list(settings: Settings, config_file: Path | None, findings: Findin
     findings.pages = len(listed.wanted)
     if not listed.wanted:
         findings.errors.append(str(no_usable_line(settings.urls, listed)))
-    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[:MOST_BAD_LINES]]
-    if (more := len(listed.bad) - MOST_BAD_LINES) > 0:
+    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[: LIMITS.max_bad_lines]]
+    if (more := len(listed.bad) - LIMITS.max_bad_lines) > 0:
         findings.warnings.append(f"{settings.urls}: {many(more, 'more line', 'more lines')} cannot be used")
     if listed.duplicates:
         findings.warnings.append(f"{settings.urls}: {many(listed.duplicates, 'duplicate')}")

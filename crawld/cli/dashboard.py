@@ -7,20 +7,58 @@ import os
 import secrets
 import time
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from crawld.api.token import login_code
-from crawld.cli.remote import CONFIG, DATABASE, LOOK_SECONDS, NotRunningError, ask_at, is_fleet, look
-from crawld.cli.token import token_of
-from crawld.config import Settings, load
-from crawld.errors import CrawldError
+from crawld.cli.remote import CONFIG, DATABASE, NotRunningError, ask_at, is_fleet, look
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.main.settings import Settings, load
+from crawld.model.access import access_refused
+from crawld.model.errors import CrawldError
+from crawld.show.api.access import login_code, read_token
+
+
+@dataclass(frozen=True)
+class DashboardLimits:
+    """Numbers that bound and tune this module."""
+
+    proof_seconds: float = 5.0
+    max_proof_bytes: int = 1_000
+
+
+LIMITS = DashboardLimits()
+
+
+# `crawld token`: the token that opens the listener.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def token(config_file: Path | None, database: str | None) -> None:
+    """Print the token that programs send to `api.listen`, as `Authorization: Bearer TOKEN`.
+
+    The daemon makes it when it first starts, and keeps it in a file beside the database that only
+    its own user can read (`api.token_file`). To change it, remove the file and restart the daemon.
+    """
+    click.echo(token_of(load(config_file, {"database": database})))
+
+
+def token_of(settings: Settings) -> str:
+    """The token of the daemon of these settings; CrawldError where there is none yet."""
+    file = settings.token_file()
+    if not file.exists():
+        what = "start the daemon" if settings.api.listen else "set `api.listen` in the settings and start the daemon"
+        raise CrawldError(f"there is no token at {file}: {what}, which makes it")
+    if not os.access(file, os.R_OK):
+        raise access_refused(file)
+    return read_token(file)
+
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a browser asks where these are listened to
 """Addresses that stand for all of this machine's, and which of those a browser here is sent to."""
-PROOF_SECONDS = 5.0
-MAX_PROOF_BYTES = 1_000
 
 
 @click.command()
@@ -36,7 +74,7 @@ def command(no_open: bool, config_file: Path | None, database: str | None) -> No
     settings = load(config_file, {"database": database})
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
-    if look(config_file, database, "/status", LOOK_SECONDS).state == "not_running":
+    if look(config_file, database, "/status", REMOTE_LIMITS.look_seconds).state == "not_running":
         raise CrawldError("no daemon runs with this database: start it with `crawld run`, or go to where it runs")
     link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)
@@ -51,7 +89,7 @@ def own_listener(settings: Settings) -> str:
     refusal = "no worker of the fleet runs on this machine: ask where one does"
     for socket in workers:
         try:
-            said = ask_at(socket, "GET", f"/listener?nonce={nonce}", seconds=PROOF_SECONDS)
+            said = ask_at(socket, "GET", f"/listener?nonce={nonce}", seconds=LIMITS.proof_seconds)
         except NotRunningError as error:
             refusal = str(error)
             continue
@@ -68,10 +106,10 @@ def own_listener(settings: Settings) -> str:
 
 def _answer(address: str, nonce: str) -> str:
     """What a listener says to the nonce; empty where it says nothing of use."""
-    connection = http.client.HTTPConnection(address, timeout=PROOF_SECONDS)
+    connection = http.client.HTTPConnection(address, timeout=LIMITS.proof_seconds)
     try:
         connection.request("GET", f"/listener?nonce={nonce}")
-        said = json.loads(connection.getresponse().read(MAX_PROOF_BYTES))
+        said = json.loads(connection.getresponse().read(LIMITS.max_proof_bytes))
         return str(said["proof"]) if isinstance(said, dict) and str(said.get("proof", "")).isascii() else ""
     except (OSError, http.client.HTTPException, ValueError, KeyError):
         return ""

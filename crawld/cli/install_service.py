@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 import crawld
-from crawld.errors import CrawldError
+from crawld.model.errors import CrawldError
 
 SHIPPED_COMMAND = "/usr/local/bin/crawld"
 SHIPPED_ALLOWED = "IPAddressAllow=localhost"
@@ -77,7 +77,7 @@ def shipped(name: str) -> str:
     raise CrawldError(f"{name} is missing from this installation; install crawld again")
 
 
-class _Network(click.ParamType[str]):
+class _NetworkType(click.ParamType[str]):
     """An address or network, as systemd takes it."""
 
     name = "ADDRESS"
@@ -100,7 +100,7 @@ class _Network(click.ParamType[str]):
 )
 @click.option(
     "--allow",
-    type=_Network(),
+    type=_NetworkType(),
     multiple=True,
     help="Let the service reach this private address or network too, such as that of PostgreSQL; repeatable.",
 )

@@ -8,10 +8,7 @@ from pathlib import Path
 import click
 
 from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
-from crawld.config import Settings, load
-from crawld.errors import InputError
-from crawld.model.units import format_moment, parse_duration
-from crawld.signing import (
+from crawld.fetch.signing import (
     DIRECTORY_PATH,
     SigningKey,
     directory,
@@ -21,6 +18,9 @@ from crawld.signing import (
     signing_key,
     write_keys,
 )
+from crawld.main.settings import Settings, load
+from crawld.model.errors import InputError
+from crawld.model.units import format_moment, parse_duration
 
 
 @click.group(name="keys")

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from crawld.cli.remote import CONFIG, DATABASE
 from crawld.client import AnswerError, Client, Use
-from crawld.config import load
-from crawld.errors import CrawldError, InputError
+from crawld.main.settings import load
+from crawld.model.errors import CrawldError, InputError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -67,7 +67,7 @@ def command(listen: str | None, steer: bool, use: str, config_file: Path | None,
     if place is None:
         asyncio.run(_closing(client, server.run_stdio_async()))
     else:
-        from crawld.api.token import make_token
+        from crawld.show.api.access import make_token
 
         asyncio.run(_closing(client, _serve(server, *place, make_token(settings.token_file()))))
 

@@ -3,23 +3,75 @@
 import asyncio
 import contextlib
 import http.client
+import importlib
 import json
 import os
 import socket
 import struct
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import click
 
-from crawld.access import access_refused
-from crawld.config import Settings, load
-from crawld.errors import AccessError, CrawldError, StoreError
+from crawld.main.settings import Settings, load
+from crawld.model.access import access_refused
+from crawld.model.errors import AccessError, CrawldError, StoreError
+
+if TYPE_CHECKING:
+    from crawld.store.read_model import SqlReadModel
+    from crawld.store.report import Reader
+
+
+@dataclass(frozen=True)
+class RemoteLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.5
+    """Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
+    read_seconds: float = 3.0
+    steer_seconds: float = 60.0
+    """Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
+
+
+LIMITS = RemoteLimits()
+
+
+# What the reading commands share: opening the database of the settings.
+
+T = TypeVar("T")
+
+
+def read(config_file: Path | None, database: str | None, question: "Callable[[Reader], Awaitable[T]]") -> T:
+    """Ask the database of these settings, whether its daemon runs or not."""
+    return asyncio.run(_read(load(config_file, {"database": database}).database, question))
+
+
+async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> T:
+    from crawld.store.report import Reader  # takes as long to import as all else: the daemon is asked meanwhile
+
+    async with Reader(database) as reader:
+        return await question(reader)
+
+
+def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    """The same of the read model: lists by cursor, changes and versions."""
+    return asyncio.run(_query(load(config_file, {"database": database}).database, question))
+
+
+async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+    from crawld.model.clock import SystemClock
+    from crawld.store.read_model import SqlReadModel
+
+    async with SqlReadModel(database, SystemClock()) as model:
+        return await question(model)
+
 
 SERVICE_SETTINGS = Path("/etc/crawld/config.yaml")
 UNITS = Path("/etc/systemd/system")
@@ -58,13 +110,6 @@ DATABASE = click.option(
     help="Database URL; locates the control socket, or is a fleet's.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
-
-
-LOOK_SECONDS = 0.5
-"""Until `stats` does without the daemon, or as long as it reads the database: it answers within a second."""
-READ_SECONDS = 3.0
-STEER_SECONDS = 60.0
-"""Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
 
 
 class OutOfReachError(StoreError):
@@ -125,7 +170,7 @@ def ask(
     method: str,
     path: str,
     body: dict[str, object] | None = None,
-    seconds: float = STEER_SECONDS,
+    seconds: float = LIMITS.steer_seconds,
 ) -> dict[str, Any]:
     """One question to the daemon of these settings, or to their fleet; a refusal is raised in its own words.
 
@@ -135,9 +180,8 @@ def ask(
     out_of_reach: StoreError | None = None
     try:
         if is_fleet(settings.database):
-            from crawld.cli.fleet.asking import ask_fleet
-
-            return ask_fleet(settings, method, path, body)
+            answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
+            return answer
     except OutOfReachError as error:
         out_of_reach = error
     try:
@@ -153,20 +197,19 @@ def is_fleet(database: str) -> bool:
     """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
     if not database.startswith("postgres"):
         return False
-    from crawld.store.fleet.standing import Standing
-
-    async def look_there() -> bool:
-        async with Standing(database) as standing:
-            return await standing.is_fleet()
-
     try:
-        return asyncio.run(look_there())
+        return bool(asyncio.run(_fleet().is_fleet(database)))
     except StoreError as error:
         raise OutOfReachError(str(error)) from error
 
 
+def _fleet() -> ModuleType:
+    """The part of the fleet that answers commands, imported by name: nothing here depends on the fleet."""
+    return importlib.import_module("crawld.fleet.asking")
+
+
 def ask_at(
-    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = STEER_SECONDS
+    place: Path, method: str, path: str, body: dict[str, object] | None = None, *, seconds: float = LIMITS.steer_seconds
 ) -> dict[str, Any]:
     """The same of the daemon at that socket."""
     connection = _ControlConnection(place, seconds)
@@ -224,7 +267,7 @@ class Beside:
     """A question to the daemon that is asked while something else is done."""
 
     def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
-        self._question = (config_file, database, path, READ_SECONDS)
+        self._question = (config_file, database, path, LIMITS.read_seconds)
         self._answer: Answer | None = None
         self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
@@ -236,8 +279,10 @@ class Beside:
 
         A fleet has longer: its database answers, which whoever asked us waits for as well.
         """
-        self._known.wait(STEER_SECONDS)
-        self._thread.join(max((STEER_SECONDS if self._fleet else seconds) - (time.monotonic() - self._began), 0.0))
+        self._known.wait(LIMITS.steer_seconds)
+        self._thread.join(
+            max((LIMITS.steer_seconds if self._fleet else seconds) - (time.monotonic() - self._began), 0.0)
+        )
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,26 @@ import click
 from click.core import ParameterSource
 
 from crawld.cli import TRY_AGAIN
-from crawld.config import STANDARD_INPUT, Settings, load
-from crawld.errors import CrawldError, DamagedError, InputError, StoreError
+from crawld.main.settings import STANDARD_INPUT, Settings, load
+from crawld.model.errors import CrawldError, DamagedError, InputError, StoreError
 
 if TYPE_CHECKING:
-    from crawld.daemon.supervisor import Daemon
+    from crawld.main.supervisor import Daemon
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """Numbers that bound and tune this module."""
+
+    open_files: int = 65536
+    m_arena_max: int = -8  # as in malloc.h
+    heaps: int = 2
+
+
+LIMITS = RunLimits()
+
 
 log = logging.getLogger("crawld")
-OPEN_FILES = 65536
-M_ARENA_MAX = -8  # as in malloc.h
-HEAPS = 2
 SETTINGS_SUFFIXES = {".yaml", ".yml"}
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
@@ -109,11 +120,11 @@ def command(
 def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool, retire: bool) -> None:
     settings = load(config_file, given)
     check_pages(settings, config_file)  # before a database is made for nothing
-    from crawld import wiring
+    from crawld.main.assembly import build
 
     read_again = settings_reader(settings, config_file, given)
-    build = partial(wiring.build, settings, insist_on_bandwidth=insist_on_bandwidth, retire=retire)
-    crawl(settings, partial(build, read_settings=read_again))
+    built = partial(build, settings, insist_on_bandwidth=insist_on_bandwidth, retire=retire)
+    crawl(settings, partial(built, read_settings=read_again))
 
 
 def settings_reader(settings: Settings, config_file: Path | None, given: dict[str, Any]) -> Callable[[], Settings]:
@@ -124,9 +135,9 @@ def settings_reader(settings: Settings, config_file: Path | None, given: dict[st
 
 def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
     """Build a daemon and run it to its end."""
-    from crawld import wiring
+    from crawld.main.checks import set_up_logging
 
-    wiring.set_up_logging(settings)
+    set_up_logging(settings)
     _allow_open_files()
     _share_heaps()
     daemon = build()
@@ -137,7 +148,7 @@ def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what nothing waits for; that memory ran out is one sentence, however many tasks it ends."""
-    from crawld.daemon.logs import log_no_memory
+    from crawld.model.logs import log_no_memory
 
     if isinstance(context.get("exception"), MemoryError):
         log_no_memory()
@@ -176,7 +187,7 @@ def fail_as_service(error: CrawldError) -> None:
     A person mends settings, lists and a damaged database; a full disk, or a database that is locked or away, may mend
     itself.
     """
-    from crawld.daemon.systemd import Notifier, one_line
+    from crawld.main.supervisor import Notifier, one_line
 
     click.echo(f"crawld: {error}", err=True)
     Notifier().send(f"STATUS=failed: {one_line(str(error))}")
@@ -197,7 +208,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _allow_open_files() -> None:
     """A connection is a file, and the usual 1,024 are few where servers keep us waiting."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    most = LIMITS.open_files if hard == resource.RLIM_INFINITY else min(LIMITS.open_files, hard)
     if most > soft != resource.RLIM_INFINITY:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
@@ -208,7 +219,7 @@ def _allow_open_files() -> None:
 def _share_heaps() -> None:
     """Have threads share two heaps: glibc would make one for each, and each keeps what it once held."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's alone
-    if mallopt is not None and not mallopt(M_ARENA_MAX, HEAPS):
+    if mallopt is not None and not mallopt(LIMITS.m_arena_max, LIMITS.heaps):
         log.warning("cannot limit the heaps of threads")
 
 

@@ -19,20 +19,30 @@ from rich.text import Text
 
 from crawld.model.units import format_age, format_duration, format_moment, printable
 
-NAME_SHARE = 0.75
-"""Of the width that other columns must leave to what names a row, before it is shortened."""
-SHORTEST_NAME = 16
-GAP, BOXED_GAP = 2, 3
-WIDEST = 10_000
-ESSENTIAL = 100
-"""The importance of columns that never go."""
+
+@dataclass(frozen=True)
+class TablesLimits:
+    """Numbers that bound and tune this module."""
+
+    name_share: float = 0.75
+    """Of the width that other columns must leave to what names a row, before it is shortened."""
+    min_name: int = 16
+    gap: int = 2
+    boxed_gap: int = 3
+    widest: int = 10_000
+    essential: int = 100
+    """The importance of columns that never go."""
+
+
+LIMITS = TablesLimits()
+
 
 Row = Mapping[str, Any]
 Show = Callable[[Row], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: what it shows of a row, in full and in brief, and how long it stays where room is short."""
 
     heading: str
@@ -47,25 +57,25 @@ def console(*, stderr: bool = False) -> Console:
     """Where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
     stream = sys.stderr if stderr else sys.stdout
     bounded = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return Console(stderr=stderr, width=None if bounded else WIDEST, highlight=False)
+    return Console(stderr=stderr, width=None if bounded else LIMITS.widest, highlight=False)
 
 
-def name(key: str) -> Column:
+def name(key: str) -> TableColumn:
     """What the row is about."""
-    return Column(_heading(key), _text(key), _text(key), ESSENTIAL, left=True, name=True)
+    return TableColumn(_heading(key), _text(key), _text(key), LIMITS.essential, left=True, name=True)
 
 
-def word(key: str, stays: int) -> Column:
+def word(key: str, stays: int) -> TableColumn:
     """A word."""
-    return Column(_heading(key), _text(key), _text(key), stays, left=True)
+    return TableColumn(_heading(key), _text(key), _text(key), stays, left=True)
 
 
-def number(key: str, stays: int, heading: str | None = None) -> Column:
+def number(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A count or a figure."""
-    return Column(heading or _heading(key), _figure(key), _figure(key), stays)
+    return TableColumn(heading or _heading(key), _figure(key), _figure(key), stays)
 
 
-def moment(key: str, stays: int) -> Column:
+def moment(key: str, stays: int) -> TableColumn:
     """A moment: its date and age, in brief its age."""
 
     def full(row: Row) -> str:
@@ -74,16 +84,16 @@ def moment(key: str, stays: int) -> Column:
     def brief(row: Row) -> str:
         return "–" if not row.get(key) else format_age(row[key], time.time())
 
-    return Column(_heading(key), full, brief, stays)
+    return TableColumn(_heading(key), full, brief, stays)
 
 
-def duration(key: str, stays: int, heading: str | None = None) -> Column:
+def duration(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A length of time."""
 
     def show(row: Row) -> str:
         return "–" if row.get(key) is None else format_duration(row[key])
 
-    return Column(heading or _heading(key), show, show, stays)
+    return TableColumn(heading or _heading(key), show, show, stays)
 
 
 def figure(value: Any) -> str:
@@ -101,7 +111,7 @@ def weight(value: float) -> str:
     return short if "e" not in short else f"{value:.0f}" if abs(value) >= 1 else "0"
 
 
-def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_out: int = 0) -> None:
+def print_rows(title: str, rows: Sequence[Row], columns: Sequence[TableColumn], left_out: int = 0) -> None:
     """Rows as a table that fits; says so where there are none, or more than shown."""
     where = console()
     if not rows:
@@ -113,11 +123,11 @@ def print_rows(title: str, rows: Sequence[Row], columns: Sequence[Column], left_
         where.print(f"… and {left_out} more: --limit 0 shows all")
 
 
-def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: str | None = None) -> Table:
+def fitted(rows: Sequence[Row], columns: Sequence[TableColumn], width: int, title: str | None = None) -> Table:
     """The rows as a table no wider than that, in a box where it has a title."""
-    gap = GAP if title is None else BOXED_GAP
+    gap = LIMITS.gap if title is None else LIMITS.boxed_gap
     shown, cells = _choose(rows, columns, width + gap - (0 if title is None else 4), gap)
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)) if title is None else Table(title=title)
+    table = Table(box=None, pad_edge=False, padding=(0, LIMITS.gap, 0, 0)) if title is None else Table(title=title)
     for column in shown:
         table.add_column(column.heading, justify="left" if column.left else "right", no_wrap=not column.left)
     for row in cells:
@@ -126,8 +136,8 @@ def fitted(rows: Sequence[Row], columns: Sequence[Column], width: int, title: st
 
 
 def _choose(
-    rows: Sequence[Row], columns: Sequence[Column], width: int, gap: int
-) -> tuple[list[Column], list[list[str]]]:
+    rows: Sequence[Row], columns: Sequence[TableColumn], width: int, gap: int
+) -> tuple[list[TableColumn], list[list[str]]]:
     shown, brief = list(columns), False
     while True:
         cells = [[printable((column.brief if brief else column.full)(row)) for column in shown] for row in rows]
@@ -139,16 +149,16 @@ def _choose(
         room = width - others
         if sum(widths[at] for at in names) <= room:
             return shown, cells
-        going = min((column for column in shown if column.stays < ESSENTIAL), key=_stays, default=None)
+        going = min((column for column in shown if column.stays < LIMITS.essential), key=_stays, default=None)
         if not brief:
             brief = True
-        elif going is not None and room < max(NAME_SHARE * width, SHORTEST_NAME):
+        elif going is not None and room < max(LIMITS.name_share * width, LIMITS.min_name):
             shown.remove(going)
         else:
-            return shown, _shortened(cells, names, max(room, SHORTEST_NAME))
+            return shown, _shortened(cells, names, max(room, LIMITS.min_name))
 
 
-def _stays(column: Column) -> int:
+def _stays(column: TableColumn) -> int:
     return column.stays
 
 
@@ -169,9 +179,9 @@ def shorten(text: str, width: int) -> str:
 def print_lines(pairs: Sequence[tuple[str, str]]) -> None:
     """Labels with what is to say of each, folded so that nothing is lost."""
     where = console()
-    indent = max(cell_len(label) for label, _ in pairs) + GAP
+    indent = max(cell_len(label) for label, _ in pairs) + LIMITS.gap
     for label, text in pairs:
-        folded = Text(printable(text)).wrap(where, max(where.width - indent, SHORTEST_NAME), overflow="fold")
+        folded = Text(printable(text)).wrap(where, max(where.width - indent, LIMITS.min_name), overflow="fold")
         for at, line in enumerate(folded):
             line.rstrip()
             where.print(Text(label.ljust(indent) if at == 0 else " " * indent, style="bold").append(line))

@@ -1,1 +1,1 @@
-"""The door to the web: one guarded HTTP request at a time."""
+"""One guarded HTTP request at a time."""

@@ -3,7 +3,7 @@
 aiohttp parses whatever has arrived in one go, up to 256 KB of it, on the event loop. A server that sends nothing but
 framing (interim answers, chunks of one byte, headers, trailers) keeps the loop busy for tens of milliseconds with each
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
-more than others waits for turns (see loop_share.py).
+more than others waits for turns (see `LoopShare`).
 
 What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
 that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head
@@ -12,12 +12,12 @@ with its body's reader; a reader counts its bytes in `total_bytes`.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from time import monotonic, thread_time
-from typing import Any, cast
+from time import thread_time
+from typing import Any, Protocol, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -26,43 +26,132 @@ from aiohttp.connector import Connection
 from aiohttp.http_exceptions import BadHttpMessage
 from yarl import URL
 
-from crawld.errors import UnsentError
-from crawld.fetch.loop_share import LoopShare
+from crawld.model.errors import UnsentError
 
-MOST_INTERIM = 8
-"""1xx answers before the answer itself: honest servers send one or two."""
-FRAMING_BYTES = 65_536
-"""Bytes of one answer that are not body: heads, interim ones too, chunk sizes, extensions and trailers."""
-FRAMING_SHARE = 0.25
-"""Framing allowed beyond that for each byte of body: chunks may have 24 bytes on average, however many they are."""
-PIECE = 8_192
-"""Bytes given to the parser at once: the worst of them, chunks of one byte, take it some milliseconds."""
-FIRST_PIECE, SMALLEST_PIECE = 1_024, 512
-"""Pieces begin small, shrink where a step takes long, and grow while it does not."""
-STEP_SECONDS = 0.001
-"""What one step of parsing should take; then the loop serves others."""
-FREE_SECONDS = 0.003
-"""An answer that costs no more is parsed as it arrives, without turns: some fifty small reads."""
-FREE_SECONDS_PER_BYTE = 5e-9
-"""What a byte of body may cost beyond that: four times what a long body costs that arrives in large reads."""
-SLOW_BYTE = 2e-7
-"""An answer with a piece that takes longer per byte has no free seconds left: honest heads take a quarter of that."""
-WAKE_SECONDS = 0.00005
-"""What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
-RECEIVED_AT_ONCE = 65_536
-"""Bytes taken from a socket at once; they may have to wait for their turn in memory."""
-KEPT_SECONDS = 60.0
-"""Seconds for which an idle connection is kept where its host comes round that soon; most servers close it before."""
-CLOSING_SECONDS = 1.0
-"""A connection is not used again this long before its server closed the last idle one: it might be closing."""
-MOST_IDLE_HOSTS = 1_000
-"""Hosts to which idle connections are kept. An idle connection with TLS takes some 50 KB."""
-MOST_KNOWN_HOSTS = 10_000
-"""Hosts of which it is remembered when they were asked last."""
-MOST_IDLE = 1_000
-"""Idle connections that hosts share evenly: one host alone may be asked many things at once, and keeps them all,"""
-MOST_IDLE_PER_HOST = 4
-"""but each may keep so many."""
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Numbers that bound and tune this module."""
+
+    share: float = 0.2
+    """Share of the loop's time that all costly connections get together: most of a core stays for the others."""
+    min_gap: float = 0.002
+    """Seconds between two turns at least: waking up costs more than the smallest reads."""
+    min_wait: float = 0.02
+    """Seconds between two turns of one connection at least: small segments gather in the kernel meanwhile."""
+    unseen: float = 2.0
+    """A turn costs this many times what parsing took: the waiting task reads what was parsed, and wakes up for it."""
+    max_interim: int = 8
+    """1xx answers before the answer itself: honest servers send one or two."""
+    framing_bytes: int = 65_536
+    """Bytes of one answer that are not body: heads, interim ones too, chunk sizes, extensions and trailers."""
+    framing_share: float = 0.25
+    """Framing allowed beyond that for each byte of body: chunks may have 24 bytes on average, however many they are."""
+    piece: int = 8_192
+    """Bytes given to the parser at once: the worst of them, chunks of one byte, take it some milliseconds."""
+    first_piece: int = 1_024
+    min_piece: int = 512
+    """Pieces begin small, shrink where a step takes long, and grow while it does not."""
+    step_seconds: float = 0.001
+    """What one step of parsing should take; then the loop serves others."""
+    free_seconds: float = 0.003
+    """An answer that costs no more is parsed as it arrives, without turns: some fifty small reads."""
+    free_seconds_per_byte: float = 5e-9
+    """What a byte of body may cost beyond that: four times what a long body costs that arrives in large reads."""
+    slow_byte: float = 2e-7
+    """An answer with a piece that takes longer per byte has no free seconds left: honest heads take a quarter of
+    that."""
+    wake_seconds: float = 0.00005
+    """What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
+    received_at_once: int = 65_536
+    """Bytes taken from a socket at once; they may have to wait for their turn in memory."""
+    kept_seconds: float = 60.0
+    """Seconds for which an idle connection is kept where its host comes round that soon; most servers close it
+    before."""
+    closing_seconds: float = 1.0
+    """A connection is not used again this long before its server closed the last idle one: it might be closing."""
+    max_idle_hosts: int = 1_000
+    """Hosts to which idle connections are kept. An idle connection with TLS takes some 50 KB."""
+    max_known_hosts: int = 10_000
+    """Hosts of which it is remembered when they were asked last."""
+    max_idle: int = 1_000
+    """Idle connections that hosts share evenly: one host alone may be asked many things at once, and keeps them all,"""
+    max_idle_per_host: int = 4
+    """but each may keep so many."""
+
+
+LIMITS = ConnectionLimits()
+
+
+# LoopShare for connections whose bytes cost much to read: together they get a share of the event loop, and no more.
+
+
+class WaitingConnection(Protocol):
+    """A connection that waits for its turn."""
+
+    host: str
+
+    def take_turn(self) -> float:
+        """Read on for one step; return the seconds it took."""
+
+
+class LoopShare:
+    """A queue of hosts, each with a queue of connections."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, deque[tuple[float, WaitingConnection]]] = {}
+        self._order: deque[str] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """How many connections wait."""
+        return sum(map(len, self._hosts.values()))
+
+    def wait(self, connection: WaitingConnection) -> None:
+        """Give the connection a turn when those before it have had theirs."""
+        loop = asyncio.get_running_loop()
+        queue = self._hosts.get(connection.host)
+        if queue is None:
+            queue = self._hosts[connection.host] = deque()
+            self._order.append(connection.host)
+        queue.append((loop.time() + LIMITS.min_wait, connection))
+        if self._timer is None:
+            self._timer = loop.call_later(LIMITS.min_wait, self._serve)
+
+    def close(self) -> None:
+        """Serve nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._hosts.clear()
+        self._order.clear()
+
+    def _serve(self) -> None:
+        """Serve the first host whose first connection has waited long enough, then rest for as long as that cost."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        gap = LIMITS.min_gap
+        connection = self._next(loop.time())
+        if connection is not None:
+            gap = max(gap, connection.take_turn() * LIMITS.unseen * (1 / LIMITS.share - 1))
+        if self._order and self._timer is None:
+            self._timer = loop.call_later(gap, self._serve)
+
+    def _next(self, now: float) -> WaitingConnection | None:
+        for _ in range(len(self._order)):
+            host = self._order.popleft()
+            queue = self._hosts[host]
+            ready, connection = queue[0]
+            if ready > now:
+                self._order.append(host)
+                continue
+            queue.popleft()
+            if queue:
+                self._order.append(host)
+            else:
+                del self._hosts[host]
+            return connection
+        return None
 
 
 class _Valve(asyncio.Transport):
@@ -178,17 +267,17 @@ class BoundedConnection(ResponseHandler):
 
     def _begin_answer(self) -> None:
         self._received, self._interim, self._spent = 0, 0, 0.0
-        self._piece = FIRST_PIECE
+        self._piece = LIMITS.first_piece
         self._body: aiohttp.StreamReader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Put a valve between the transport and the parser."""
         transport = cast("asyncio.Transport", transport)
         if hasattr(transport, "max_size"):
-            transport.max_size = RECEIVED_AT_ONCE
+            transport.max_size = LIMITS.received_at_once
         limits = getattr(transport, "set_read_buffer_limits", None)  # only TLS transports have one
         if limits is not None:
-            limits(high=RECEIVED_AT_ONCE)
+            limits(high=LIMITS.received_at_once)
         self._valve = _Valve(transport, self._go_on)
         super().connection_made(self._valve)
 
@@ -228,10 +317,10 @@ class BoundedConnection(ResponseHandler):
             self._end("bytes after the end of the answer")
             return
         self._waiting = self._waiting + data if self._waiting else data
-        if self._spent > FREE_SECONDS + FREE_SECONDS_PER_BYTE * self._body_bytes:
+        if self._spent > LIMITS.free_seconds + LIMITS.free_seconds_per_byte * self._body_bytes:
             self._stand_in_line()
         elif not self._in_line:
-            self._spent += WAKE_SECONDS
+            self._spent += LIMITS.wake_seconds
             self._step()
 
     def take_turn(self) -> float:
@@ -239,7 +328,7 @@ class BoundedConnection(ResponseHandler):
         self._in_line = False
         if self._valve is not None:
             self._valve.hold(False)
-        return WAKE_SECONDS + self._step()
+        return LIMITS.wake_seconds + self._step()
 
     def close(self) -> None:
         """Let go of the connection, and of what was received on it."""
@@ -266,7 +355,7 @@ class BoundedConnection(ResponseHandler):
         """Parse pieces until the step has taken its time; what is left over waits in line."""
         began = thread_time()
         spent = 0.0
-        while self._waiting and spent < STEP_SECONDS and (self._valve is None or self._valve.wanted):
+        while self._waiting and spent < LIMITS.step_seconds and (self._valve is None or self._valve.wanted):
             piece, self._waiting = self._waiting[: self._piece], self._waiting[self._piece :]
             self._received += len(piece)
             before = spent
@@ -275,8 +364,8 @@ class BoundedConnection(ResponseHandler):
                 break
             spent = thread_time() - began
             self._size_pieces(spent - before)
-            if len(piece) >= SMALLEST_PIECE and spent - before > SLOW_BYTE * len(piece):
-                self._spent += FREE_SECONDS
+            if len(piece) >= LIMITS.min_piece and spent - before > LIMITS.slow_byte * len(piece):
+                self._spent += LIMITS.free_seconds
                 break
         self._spent += spent
         if self._waiting:
@@ -292,10 +381,10 @@ class BoundedConnection(ResponseHandler):
 
     def _size_pieces(self, seconds: float) -> None:
         """Smaller pieces where parsing is slow; larger again where it is quick."""
-        if seconds > STEP_SECONDS:
-            self._piece = max(SMALLEST_PIECE, self._piece // 2)
-        elif seconds < STEP_SECONDS / 4:
-            self._piece = min(PIECE, self._piece * 2)
+        if seconds > LIMITS.step_seconds:
+            self._piece = max(LIMITS.min_piece, self._piece // 2)
+        elif seconds < LIMITS.step_seconds / 4:
+            self._piece = min(LIMITS.piece, self._piece * 2)
 
     def _go_on(self) -> None:
         """Wait in line with what is left, unless the parser takes nothing now: then until it does."""
@@ -319,10 +408,10 @@ class BoundedConnection(ResponseHandler):
     def _within_bounds(self) -> bool:
         """Whether the answer keeps to its bounds so far; it is ended where it does not."""
         body = self._body_bytes
-        if self._interim > MOST_INTERIM:
-            self._end(f"more than {MOST_INTERIM} interim answers")
-        elif self._received - body > FRAMING_BYTES + FRAMING_SHARE * body:
-            self._end(f"more than {FRAMING_BYTES:,} bytes of headers and framing")
+        if self._interim > LIMITS.max_interim:
+            self._end(f"more than {LIMITS.max_interim} interim answers")
+        elif self._received - body > LIMITS.framing_bytes + LIMITS.framing_share * body:
+            self._end(f"more than {LIMITS.framing_bytes:,} bytes of headers and framing")
         else:
             return True
         return False
@@ -356,7 +445,7 @@ class BoundedConnector(aiohttp.TCPConnector):
     def __init__(
         self, turns: LoopShare, asked_host: Callable[[], str], may_send: Callable[[], bool], **given: Any
     ) -> None:
-        super().__init__(keepalive_timeout=KEPT_SECONDS, **given)
+        super().__init__(keepalive_timeout=LIMITS.kept_seconds, **given)
         self._may_send = may_send
         self._uses: OrderedDict[Any, _HostUse] = OrderedDict()
         make: Callable[..., ResponseHandler] = BoundedConnection
@@ -375,29 +464,35 @@ class BoundedConnector(aiohttp.TCPConnector):
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         """Keep a connection for the next request to its host, unless enough are kept or it would not last."""
         kept, hosts = self._conns.get(key), len(self._conns)
-        full = hosts >= MOST_IDLE_HOSTS if kept is None else len(kept) >= max(MOST_IDLE_PER_HOST, MOST_IDLE // hosts)
+        full = (
+            hosts >= LIMITS.max_idle_hosts
+            if kept is None
+            else len(kept) >= max(LIMITS.max_idle_per_host, LIMITS.max_idle // hosts)
+        )
         use, seldom = self._use(key)
         super()._release(key, protocol, should_close=should_close or full or seldom)
         if (kept := self._conns.get(key)) and kept[-1][0] is protocol:
             cast("BoundedConnection", protocol).idle = partial(self._ended, use, use.at)
-            kept[-1] = protocol, use.at - KEPT_SECONDS + use.kept_seconds  # the client keeps all equally long
+            kept[-1] = protocol, use.at - LIMITS.kept_seconds + use.kept_seconds  # the client keeps all equally long
 
     def _use(self, key: Any) -> tuple[_HostUse, bool]:
         """The use of a host, now; True where it comes round too seldom for a connection to last."""
-        now = monotonic()
+        now = asyncio.get_running_loop().time()
         use = self._uses.get(key)
         if use is None:
-            self._uses[key] = use = _HostUse(now, KEPT_SECONDS)
-            if len(self._uses) > MOST_KNOWN_HOSTS:
+            self._uses[key] = use = _HostUse(now, LIMITS.kept_seconds)
+            if len(self._uses) > LIMITS.max_known_hosts:
                 self._uses.popitem(last=False)
             return use, False
         self._uses.move_to_end(key)
         seldom, use.at = now - use.at > use.kept_seconds, now
         if seldom:  # a server that closed one early may have had a reason of that day
-            use.kept_seconds = min(use.kept_seconds + CLOSING_SECONDS / 20, KEPT_SECONDS)
+            use.kept_seconds = min(use.kept_seconds + LIMITS.closing_seconds / 20, LIMITS.kept_seconds)
         return use, seldom
 
     @staticmethod
     def _ended(use: _HostUse, since: float) -> None:
         """The server has closed a connection that was kept since then."""
-        use.kept_seconds = min(max(monotonic() - since - CLOSING_SECONDS, 0.0), KEPT_SECONDS)
+        use.kept_seconds = min(
+            max(asyncio.get_running_loop().time() - since - LIMITS.closing_seconds, 0.0), LIMITS.kept_seconds
+        )

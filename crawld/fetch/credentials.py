@@ -14,15 +14,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import origin_of
 
-LONGEST_SECRET = 16_384
-SHORTEST_REDACTED = 6
-"""Characters of a secret that is taken out of answers: shorter ones are in every text."""
-MAX_RETIRED = 200
-"""Spellings of earlier secrets of an origin that are still taken out of its answers."""
+
+@dataclass(frozen=True)
+class CredentialsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_secret: int = 16_384
+    min_redacted: int = 6
+    """Characters of a secret that is taken out of answers: shorter ones are in every text."""
+    max_retired: int = 200
+    """Spellings of earlier secrets of an origin that are still taken out of its answers."""
+
+
+LIMITS = CredentialsLimits()
+
+
 REDACTED = "[credential]"
 SENT_FOR = frozenset({Purpose.PAGE, Purpose.ROBOTS, Purpose.SITEMAP, Purpose.FEED})
 """Purposes that credentials are sent for; where the others go is chosen by strangers."""
@@ -61,7 +71,7 @@ class Credentials:
         """Take over what was sent before: it is sent no longer, and still taken out of answers."""
         for origin in before._by_origin.keys() | before._retired.keys():
             old = dict.fromkeys((*before._secrets(origin), *before._retired.get(origin, ())))
-            self._retired[origin] = tuple(old)[:MAX_RETIRED]
+            self._retired[origin] = tuple(old)[: LIMITS.max_retired]
 
     def _secrets(self, origin: str) -> list[str]:
         return [secret for one in self._by_origin.get(origin, ()) for secret in one.secrets]
@@ -128,11 +138,11 @@ def read_secret_file(path: Path) -> str:
                 raise InputError(f"{path}: this is not a file")
             if about.st_mode & stat.S_IRWXO:
                 raise InputError(f"{path}: others may use this file: `chmod o= {path}` keeps them out")
-            held = file.read(LONGEST_SECRET + 1)
+            held = file.read(LIMITS.max_secret + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(held) > LONGEST_SECRET:
-        raise InputError(f"{path}: more than {LONGEST_SECRET:,} bytes are no credentials")
+    if len(held) > LIMITS.max_secret:
+        raise InputError(f"{path}: more than {LIMITS.max_secret:,} bytes are no credentials")
     try:
         return held.decode("utf-8")
     except UnicodeDecodeError:
@@ -151,7 +161,7 @@ def make_credential(origin: str, prefix: str, kind: str, text: str) -> OriginCre
 
 def _spellings(secret: str) -> set[str]:
     """A secret as it is, and as addresses and HTML write it."""
-    if len(secret) < SHORTEST_REDACTED:
+    if len(secret) < LIMITS.min_redacted:
         return set()
     return {secret, quote(secret, safe=""), quote_plus(secret), quote(secret), html.escape(secret)}
 
@@ -181,7 +191,7 @@ def _header(text: str) -> tuple[dict[str, str], list[str]]:
         headers["Cookie" if name.lower() == "cookie" else name] = value
     if not headers:
         raise InputError("it is empty")
-    words = [word for value in headers.values() for word in value.split() if len(word) > SHORTEST_REDACTED]
+    words = [word for value in headers.values() for word in value.split() if len(word) > LIMITS.min_redacted]
     return headers, [*headers.values(), *words]
 
 

@@ -20,18 +20,19 @@ from aiohttp.http_writer import _serialize_headers
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from crawld.fetch.connection import RECEIVED_AT_ONCE, BoundedConnector
+from crawld.fetch.connection import LIMITS as CONNECTION_LIMITS
+from crawld.fetch.connection import BoundedConnector
 from crawld.model.url import normalise
 
 ORIGINS = 4096
 """Size of the cache of origins that can be asked."""
 READING: dict[str, Any] = {
     "read_until_eof": True,
-    "auto_decompress": False,  # see content/encodings.py
+    "auto_decompress": False,  # see body.py
     "max_line_size": 32_768,
     "max_field_size": 32_768,
     "max_headers": 256,
-    "read_bufsize": RECEIVED_AT_ONCE,
+    "read_bufsize": CONNECTION_LIMITS.received_at_once,
 }
 """How the client's parser reads answers."""
 ACCEPT_ENCODING = {hdrs.ACCEPT_ENCODING: ClientRequest.DEFAULT_HEADERS[hdrs.ACCEPT_ENCODING]}
@@ -60,7 +61,7 @@ def _origin(scheme: str, host: str) -> tuple[URL, ConnectionKey, str]:
 
 
 @dataclass(slots=True)
-class Answer:
+class Exchanged:
     """An answer whose head has come; its connection serves again once its body has come too."""
 
     status: int
@@ -95,7 +96,7 @@ class Exchange:
         self._headers = dict(headers) | ACCEPT_ENCODING
         self._bounds = aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_connect=connect_seconds)
 
-    async def begin(self, target: Target, headers: Mapping[str, str], form: Any = ()) -> Answer:
+    async def begin(self, target: Target, headers: Mapping[str, str], form: Any = ()) -> Exchanged:
         """Send a request, with a form as a POST, and wait for the head of its answer; raises what the client raises."""
         sent: CIMultiDict[str] = CIMultiDict({hdrs.HOST: target.host} | self._headers)
         sent.update(headers)
@@ -118,13 +119,13 @@ class Exchange:
             raise
 
 
-async def _exchanged(connection: Connection, request: bytes) -> Answer:
+async def _exchanged(connection: Connection, request: bytes) -> Exchanged:
     protocol = connection.protocol
     if protocol is None or protocol.transport is None:
         raise aiohttp.ServerDisconnectedError
     protocol.set_response_params(**READING)
     protocol.transport.write(request)
     message, body = await protocol.read()
-    answer = Answer(message.code, message.headers, body, connection)
+    answer = Exchanged(message.code, message.headers, body, connection)
     body.on_eof(answer.release)
     return answer

@@ -1,6 +1,7 @@
 """One HTTP request, sent once and read to its end or its limit. What goes wrong is an answer too."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -10,24 +11,18 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver
 
-from crawld.content.cookies import MOST_LINES
-from crawld.content.encodings import PackedTooLargeError
-from crawld.content.headers import if_none_match, media_type, plain_headers, retry_after
-from crawld.content.robots.parser import LONGEST_ROBOTS
-from crawld.content.walls import turned_away
-from crawld.errors import InputError, ParseError, TooCostlyError
-from crawld.fetch.body import BodyReader, drain, unpack_start
-from crawld.fetch.body_memory import BodyMemory
-from crawld.fetch.connection import BoundedConnector
+from crawld import __version__
+from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain, unpack_start
+from crawld.fetch.connection import BoundedConnector, LoopShare
+from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
 from crawld.fetch.credentials import Credentials
 from crawld.fetch.deadlines import Deadlines, Wait, expired
-from crawld.fetch.exchange import Answer, Exchange, target_of
+from crawld.fetch.exchange import Exchange, Exchanged, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
-from crawld.fetch.guard import AddressGuard, Network
-from crawld.fetch.identity import ACCEPT, check_user_agent
-from crawld.fetch.loop_share import LoopShare
-from crawld.fetch.names import CACHED_NAMES, BoundedResolver
-from crawld.interfaces import Clock, Workers
+from crawld.fetch.guard import LIMITS as GUARD_LIMITS
+from crawld.fetch.guard import AddressGuard, BoundedResolver, Network
+from crawld.fetch.signing import Signer
+from crawld.model.errors import InputError, ParseError, TooCostlyError
 from crawld.model.fetched import (
     GONE_STATUSES,
     Fetched,
@@ -40,7 +35,46 @@ from crawld.model.fetched import (
     Trouble,
 )
 from crawld.model.url import LONGEST_URL, origin_of, resolve
-from crawld.signing import Signer
+from crawld.model.web import Clock, Workers
+from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
+from crawld.read.walls import turned_away
+
+# Who we say we are: one set of headers on every request, with a way to reach the operator.
+
+_WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_PRODUCT = re.compile(rf"{_WORD}(?:/{_WORD})?(?:\s|$)")
+_CONTACT = re.compile(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+")
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def user_agent(contact: str) -> str:
+    """The User-Agent for a contact (a URL or an e-mail address)."""
+    return check_user_agent(f"crawld/{__version__} (+{contact.strip()})")
+
+
+def check_user_agent(text: str) -> str:
+    """The User-Agent as it will be sent; InputError where a server's operator could not tell who asks."""
+    text = text.strip()
+    if not text:
+        raise InputError("the user agent is empty: write one like crawld/1.0 (+https://example.org/bot)")
+    if len(text) > 256:
+        raise InputError(f"the user agent has {len(text)} characters: at most 256 are polite")
+    if not text.isascii() or not text.isprintable():
+        raise InputError("the user agent has characters that cannot be sent in a header: use printable ASCII")
+    if not _PRODUCT.match(text):
+        raise InputError(f"the user agent {text!r} does not begin with a name, like crawld/1.0")
+    if not _CONTACT.search(text):
+        raise InputError(
+            f"the user agent {text!r} names no contact: add a URL or an e-mail address, like (+https://example.org/bot)"
+        )
+    return text
+
+
+def product_token(agent: str) -> str:
+    """The name that robots.txt groups are matched against: `crawld` of `crawld/1.0 (+…)`."""
+    return re.split(r"[/\s]", agent, maxsplit=1)[0]
+
 
 REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
@@ -179,7 +213,7 @@ class HttpFetcher:
                 self.may_send,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
-                dns_cache_max_size=CACHED_NAMES,
+                dns_cache_max_size=GUARD_LIMITS.cached_names,
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
             )
@@ -190,7 +224,7 @@ class HttpFetcher:
         _LINE.get().reused = False
         return self._guard.open_socket(addr_info)
 
-    async def _read(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
+    async def _read(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         status = response.status
         if status in REDIRECTS:
             return await self._redirected(request, response, began)
@@ -206,7 +240,7 @@ class HttpFetcher:
             return await self._refused(request, response, began)
         return await self._read_body(request, response, began, whole)
 
-    async def _refused(self, request: Request, response: Answer, began: float) -> FetchFailed:
+    async def _refused(self, request: Request, response: Exchanged, began: float) -> FetchFailed:
         """A status that brings no page, by name where the site turns us away."""
         status = response.status
         start = unpack_start(await drain(response), response.headers.get("Content-Encoding", ""))
@@ -217,14 +251,14 @@ class HttpFetcher:
         scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
         return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
-    async def _read_body(self, request: Request, response: Answer, began: float, whole: Wait) -> Outcome:
+    async def _read_body(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         kind = media_type(response.headers.get("Content-Type"))
         if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
             response.close()
             detail = f"type {printable(kind)} is not kept"
             return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)
         cut = request.purpose is Purpose.ROBOTS  # of a long robots.txt the beginning counts; everything else is refused
-        limit = request.max_bytes or (LONGEST_ROBOTS if cut else self._max_bytes)
+        limit = request.max_bytes or (ROBOTS_LIMITS.max_robots if cut else self._max_bytes)
         body, wire = None, 0
         if (response.content_length or 0) <= limit or cut:
             share = self._room.begin(request.host, whole)
@@ -243,7 +277,7 @@ class HttpFetcher:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 
-    async def _redirected(self, request: Request, response: Answer, began: float) -> Outcome:
+    async def _redirected(self, request: Request, response: Exchanged, began: float) -> Outcome:
         await drain(response)
         location = response.headers.get("Location", "")
         try:
@@ -251,10 +285,12 @@ class HttpFetcher:
         except InputError as error:
             detail = f"redirect to {location[:100]!r}: {error}" if location else "redirect without a target"
             return self._failed(request, began, Trouble.BAD_REDIRECT, Scope.PAGE, detail, status=response.status)
-        cookies = tuple(response.headers.getall("Set-Cookie", ())[:MOST_LINES])
+        cookies = tuple(response.headers.getall("Set-Cookie", ())[: COOKIES_LIMITS.max_lines])
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
-    def _fetched(self, request: Request, response: Answer, began: float, body: bytes = b"", wire: int = 0) -> Fetched:
+    def _fetched(
+        self, request: Request, response: Exchanged, began: float, body: bytes = b"", wire: int = 0
+    ) -> Fetched:
         duration = self._clock.monotonic() - began
         return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
 

@@ -9,37 +9,56 @@ when the next request may leave. A good copy goes on being obeyed while the site
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from crawld.content.headers import max_age
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import read_robots
-from crawld.content.usage import robots_usage
-from crawld.errors import ParseError
-from crawld.fetch.identity import product_token
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch, RobotsFailure
-from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome, Redirected, Trouble
-from crawld.model.robots import RobotsReading, RobotsState
+from crawld.fetch.http import product_token
+from crawld.model.errors import ParseError
+from crawld.model.fetched import (
+    GONE_STATUSES,
+    Fetched,
+    FetchFailed,
+    Outcome,
+    Redirected,
+    RobotsReading,
+    RobotsState,
+    Trouble,
+)
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
+from crawld.model.web import Allowed, Disallowed, NeedsFetch, RobotsFailure
+from crawld.read.headers import max_age
+from crawld.read.robots import RuleMatcher, read_robots
+from crawld.read.usage import robots_usage
+
+
+@dataclass(frozen=True)
+class RobotsCacheLimits:
+    """Numbers that bound and tune this module."""
+
+    min_kept: float = 600.0
+    """A Cache-Control below this would spend more slots on robots.txt than on pages."""
+    first_wait: float = 60.0
+    max_wait: float = 6 * 3600.0
+    max_reason: int = 200
+    """Characters kept of why a robots.txt is unavailable."""
+    bytes_per_host: int = 1_500
+    """Kept on average of the robots.txt of a host that has pages, some three times what real files need; with what
+    the gate keeps, a host stays below 2 KB. Beyond it the sites asked for least recently are forgotten and asked
+    again."""
+    site_bytes: int = 500
+    """What a site weighs beside its rules: its name, its times, its place in the tables."""
+
+
+LIMITS = RobotsCacheLimits()
+
 
 DAY = 86400.0
 LONGEST_KEPT = DAY
-SHORTEST_KEPT = 600.0
-"""A Cache-Control below this would spend more slots on robots.txt than on pages."""
 STALE_KEPT = 30 * DAY
-FIRST_WAIT, LONGEST_WAIT = 60.0, 6 * 3600.0
-LONGEST_REASON = 200
-"""Characters kept of why a robots.txt is unavailable."""
-BYTES_PER_HOST = 1_500
-"""Kept on average of the robots.txt of a host that has pages, some three times what real files need; with what the gate
-keeps, a host stays below 2 KB. Beyond it the sites asked for least recently are forgotten and asked again."""
 LEAST_BYTES = 16 << 20
 """That may be kept however few hosts there are."""
 FOREIGN_BYTES = 8 << 20
 """Kept of hosts without pages, which redirects and sitemaps lead to."""
-SITE_BYTES = 500
-"""What a site weighs beside its rules: its name, its times, its place in the tables."""
 UNPACKED_BYTES = 16 << 20
 """Of rules kept unpacked. Unpacking takes a millisecond for the largest and some microseconds for most."""
 
@@ -188,7 +207,7 @@ class RobotsCache:
 
     def _read(self, origin: str, answer: Fetched, reading: RobotsReading, now: float) -> RobotsState:
         stated = max_age(answer.headers.get("cache-control"))
-        kept = LONGEST_KEPT if stated is None else min(max(stated, SHORTEST_KEPT), LONGEST_KEPT)
+        kept = LONGEST_KEPT if stated is None else min(max(stated, LIMITS.min_kept), LONGEST_KEPT)
         until = now + kept, now + STALE_KEPT
         return RobotsState(origin, self.token, *until, reading.rules, reading.crawl_delay, usage=reading.usage)
 
@@ -196,11 +215,11 @@ class RobotsCache:
         """Keep what was known, and ask again after a wait that doubles with each failure of the file's own."""
         known = self._known(origin) or RobotsState(origin, self.token, 0.0)
         failures = 1 if host_down else known.failures + 1
-        wait = min(FIRST_WAIT * 2.0 ** min(failures - 1, 20), LONGEST_WAIT)
+        wait = min(LIMITS.first_wait * 2.0 ** min(failures - 1, 20), LIMITS.max_wait)
         reason = "no answer"
         if isinstance(outcome, FetchFailed):
             wait = min(max(wait, outcome.retry_after or 0.0), LONGEST_KEPT)
-            reason = (outcome.detail or outcome.trouble.value)[:LONGEST_REASON]
+            reason = (outcome.detail or outcome.trouble.value)[: LIMITS.max_reason]
         return replace(known, fresh_until=now + wait, failures=failures, reason=reason)
 
     def _keep(self, state: RobotsState, *, own: bool = False) -> None:
@@ -214,7 +233,7 @@ class RobotsCache:
             self._drop(origin)
 
     def _own_bytes(self) -> int:
-        return max(LEAST_BYTES, BYTES_PER_HOST * self._hosts())
+        return max(LEAST_BYTES, LIMITS.bytes_per_host * self._hosts())
 
     def _drop(self, origin: str) -> None:
         self._own.drop(origin)
@@ -236,7 +255,7 @@ class RobotsCache:
 
 
 def _weight(state: RobotsState) -> int:
-    return SITE_BYTES + len(state.rules or b"") + len(state.reason) + len(state.usage or "")
+    return LIMITS.site_bytes + len(state.rules or b"") + len(state.reason) + len(state.usage or "")
 
 
 def _has_none(outcome: Outcome) -> bool:

@@ -7,20 +7,31 @@ The signature is HMAC-SHA256 over the timestamp, a dot and the body. Sendings ar
 import hashlib
 import hmac
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import aiohttp
 from yarl import URL
 
-from crawld.content.headers import retry_after
 from crawld.fetch.faults import FAULTS, classify, printable
-from crawld.fetch.guard import AddressGuard
-from crawld.fetch.names import BoundedResolver
-from crawld.interfaces import Clock, HookDelivery, NotDelivered
+from crawld.fetch.guard import AddressGuard, BoundedResolver
+from crawld.model.web import Clock
+from crawld.read.headers import retry_after
+from crawld.store.contract import HookDelivery, NotDelivered
+
+
+@dataclass(frozen=True)
+class WebhookLimits:
+    """Numbers that bound and tune this module."""
+
+    read_bytes: int = 2_048
+    """Of an answer: its status counts, and a refusal shows its first line."""
+    max_connections: int = 16
+
+
+LIMITS = WebhookLimits()
+
 
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Crawld-Signature", "X-Crawld-Timestamp", "X-Crawld-Delivery"
-READ_BYTES = 2_048
-"""Of an answer: its status counts, and a refusal shows its first line."""
-MOST_CONNECTIONS = 16
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
@@ -53,7 +64,7 @@ class Webhook:
         }
         try:
             async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
-                said = await response.content.read(READ_BYTES)
+                said = await response.content.read(LIMITS.read_bytes)
                 return self._judge(response, said)
         except FAULTS as error:
             return NotDelivered(classify(error)[2])
@@ -81,7 +92,7 @@ class Webhook:
         if self._session is None:
             self._resolver = BoundedResolver()
             connector = aiohttp.TCPConnector(
-                limit=MOST_CONNECTIONS,
+                limit=LIMITS.max_connections,
                 keepalive_timeout=4,
                 socket_factory=self._guard.open_socket,
                 resolver=self._resolver,

@@ -1,1 +1,1 @@
-"""Several workers on one PostgreSQL that are one crawler (docs/fleet.md). Front door: `worker.py`."""
+"""Several workers on one PostgreSQL that are one crawler (docs/fleet.md). Nothing outside imports it."""

@@ -7,20 +7,35 @@ database says that the term lasts, so a worker that was stopped and wakes up wri
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from crawld.errors import CrawldError, DamagedError, DutyLostError, StoreError
+from crawld.fleet.store.fence import Term, fenced_by
 from crawld.fleet.worker import Worker
-from crawld.store.fleet.fence import Term, fenced_by
+from crawld.main.supervisor import LIMITS as SUPERVISOR_LIMITS
+from crawld.main.supervisor import Daemon, Service
+from crawld.model.errors import CrawldError, DamagedError, DutyLostError, StoreError
+from crawld.model.shards import PRUNE_DUTY
+
+
+@dataclass(frozen=True)
+class DutiesLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.5
+    """Between two looks at whether the term still lasts."""
+    take_seconds: float = 3.0
+    """Between two tries to take a duty that another worker has."""
+    again_seconds: float = 30.0
+    """For which a worker that failed at a duty leaves it to others."""
+    commit_seconds: float = 3.0
+    """For which duties and the last records may take to end before the shards are given back without them."""
+
+
+LIMITS = DutiesLimits()
+
 
 log = logging.getLogger("crawld.fleet")
-
-LOOK_SECONDS = 0.5
-"""Between two looks at whether the term still lasts."""
-TAKE_SECONDS = 3.0
-"""Between two tries to take a duty that another worker has."""
-AGAIN_SECONDS = 30.0
-"""For which a worker that failed at a duty leaves it to others."""
 
 
 class Duty:
@@ -32,12 +47,12 @@ class Duty:
     async def run(self) -> None:
         """Take the duty whenever it is free, and do it, until cancelled."""
         while True:
-            wait = TAKE_SECONDS
+            wait = LIMITS.take_seconds
             if not self._worker.draining and self._worker.id is not None:
                 with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
                     if await self._worker.take_duty(self._name):
                         async with self._worker.serving(self._name):
-                            wait = TAKE_SECONDS if await self._serve() else AGAIN_SECONDS
+                            wait = LIMITS.take_seconds if await self._serve() else LIMITS.again_seconds
             await asyncio.sleep(wait)
 
     async def _serve(self) -> bool:
@@ -50,7 +65,7 @@ class Duty:
             task = asyncio.ensure_future(self._work())
         try:
             while not task.done() and self._lasts(epoch):
-                await asyncio.wait([task], timeout=LOOK_SECONDS)
+                await asyncio.wait([task], timeout=LIMITS.look_seconds)
         finally:
             task.cancel()
             await asyncio.wait([task])
@@ -79,3 +94,51 @@ class Duty:
             log.error("internal error in a duty of the fleet; please report it", extra={"duty": self._name},
                       exc_info=error)  # fmt: skip
         return False
+
+
+# The life of a worker's process: as that of a daemon, but it joins a fleet instead of bringing its pages back.
+
+
+@dataclass(slots=True, kw_only=True)
+class FleetDaemon(Daemon):
+    """A daemon that is a worker: history and pruning are the fleet's business, not every worker's."""
+
+    worker: Worker
+
+    async def _begin(self) -> None:
+        await self.worker.join()
+
+    def _loops(self) -> Sequence[Service]:
+        prune = Duty(PRUNE_DUTY, self.worker, self._prune)
+        loops = [self.crawler.run, self._status, self._forget, self._feed_watchdog, self.store.watch]
+        return [*loops, prune.run, self._prune_own]
+
+    async def _prune_own(self) -> None:
+        """Delete what pages of ours have too much of; what is everybody's is pruned by whoever has the duty."""
+        while True:
+            await asyncio.sleep(SUPERVISOR_LIMITS.prune_seconds)
+            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
+                while await self.worker.store.prune_own() > 0:  # noqa: ASYNC110 - there is nothing to wait for but time
+                    await asyncio.sleep(SUPERVISOR_LIMITS.prune_pause)
+
+    async def _status(self) -> None:
+        """A line for the log and one for systemd now and then."""
+        while True:
+            await asyncio.sleep(self.tick_seconds)
+            self._tell_standing()
+
+    async def _end(self) -> None:
+        """Give the shards back as soon as everything is committed."""
+        self.worker.stop()
+        with contextlib.suppress(StoreError, TimeoutError):  # what is not committed now is tried once more at the end
+            async with asyncio.timeout(LIMITS.commit_seconds):
+                await self.worker.finish_duties()
+                await self.store.flush()
+        await self.worker.leave()
+
+    async def _well(self) -> bool:
+        """A database that is away is no reason to be ended: pages are kept in memory until it is back."""
+        return self.crawler.serves_slots()
+
+    def _record_last(self) -> None:
+        """The fleet's history is written by whoever has that duty."""

@@ -8,18 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from crawld.daemon.crawler import Crawler
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
-from crawld.fleet.pacing.grants import NOTHING, RateSchedule
-from crawld.frontier.bidding import Bid
-from crawld.interfaces.fleet import Report, ShardStore
-from crawld.model.fleet import ROUND_SECONDS
-from crawld.scheduler import Scheduler
+from crawld.choose.chooser import Bid
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.loop import Crawler
+from crawld.fleet.contracts import Report, ShardStore
+from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, RateSchedule
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
 
-LOOK_SECONDS = 5.0
-"""Between two looks at how fresh all pages are, by another thread, and at what else is to be told."""
-RATE_MEMORY = 0.2
-"""What the requests of the last second weigh in the rate that is reported."""
+
+@dataclass(frozen=True)
+class ReportingLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 5.0
+    """Between two looks at how fresh all pages are, by another thread, and at what else is to be told."""
+    rate_memory: float = 0.2
+    """What the requests of the last second weigh in the rate that is reported."""
+
+
+LIMITS = ReportingLimits()
 
 
 @dataclass(slots=True)
@@ -69,9 +76,13 @@ class Reporter:
     def _bid(self) -> Bid:
         """What our pages will be worth in the next round, without those that are sent before it."""
         now, boot = self.clock.now(), self.clock.monotonic()
-        waits = ROUND_SECONDS if self.time is None else ROUND_SECONDS - self.time.least(boot) % ROUND_SECONDS
+        waits = (
+            SHARDS_LIMITS.round_seconds
+            if self.time is None
+            else SHARDS_LIMITS.round_seconds - self.time.least(boot) % SHARDS_LIMITS.round_seconds
+        )
         sent = self.rates.requests(boot, boot + waits)
-        start, until = now + waits, now + waits + ROUND_SECONDS
+        start, until = now + waits, now + waits + SHARDS_LIMITS.round_seconds
         bid = self.scheduler.bid(now, until, start=start, sent=sent, level=self.level)
         self.held_up = bid.held_up
         return replace(bid, first=bid.first + self._asked(start, until))
@@ -95,7 +106,7 @@ class Reporter:
         (before, count), now = self._mark, self.clock.monotonic()
         self._mark = now, self.crawler.status.requests
         if before:
-            self._rate += RATE_MEMORY * ((self._mark[1] - count) / max(now - before, 1e-3) - self._rate)
+            self._rate += LIMITS.rate_memory * ((self._mark[1] - count) / max(now - before, 1e-3) - self._rate)
         return self._rate
 
     async def run(self) -> None:
@@ -104,4 +115,4 @@ class Reporter:
             _, fresh, weight = await asyncio.to_thread(self.scheduler.freshness_of_all, self.clock.now())
             self._fresh = float(np.sum(fresh * weight)), float(np.sum(weight))
             self._status = await self.status()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)

@@ -9,28 +9,40 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from crawld.daemon.control import steer
-from crawld.daemon.crawl.host_frames import Frames
-from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.page_set import YOUNG_OBJECTS, PageSet
-from crawld.daemon.polls import Polls
+from crawld.choose.host_gate import HostGate
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.host_frames import Frames
+from crawld.crawl.loop import Crawler
+from crawld.crawl.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Clock
-from crawld.interfaces.fleet import ShardStore, StoredShards
-from crawld.model.fleet import ID_BITS, shard_of_host, shard_of_id
+from crawld.fleet.contracts import ShardStore, StoredShards
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
-from crawld.scheduler import Scheduler
+from crawld.model.web import Clock
+from crawld.pages.page_set import LIMITS as PAGE_SET_LIMITS
+from crawld.pages.page_set import PageSet
+from crawld.show.control import steer
 from crawld.signals.matching import keys_of
 from crawld.signals.polled_sources import PolledSources
 
+
+@dataclass(frozen=True)
+class ShardSetLimits:
+    """Numbers that bound and tune this module."""
+
+    hosts_at_once: int = 500
+    """Hosts that are taken in or forgotten in one turn of the loop."""
+    pages_at_once: int = 5_000
+    """Pages that are looked up in one turn of the loop."""
+    look_seconds: float = 0.05
+    """Between two looks at what is still under way of shards that are to go."""
+
+
+LIMITS = ShardSetLimits()
+
+
 T = TypeVar("T")
-HOSTS_AT_ONCE = 500
-"""Hosts that are taken in or forgotten in one turn of the loop."""
-PAGES_AT_ONCE = 5_000
-"""Pages that are looked up in one turn of the loop."""
-LOOK_SECONDS = 0.05
-"""Between two looks at what is still under way of shards that are to go."""
 
 
 class Recaller(Protocol):
@@ -82,7 +94,7 @@ class ShardSet:
         finally:
             gc.enable()
             gc.freeze()
-            gc.set_threshold(YOUNG_OBJECTS)
+            gc.set_threshold(PAGE_SET_LIMITS.young_objects)
         return len(stored.pages.ids)
 
     async def _take_in(self, stored: StoredShards, epochs: Mapping[int, int]) -> None:
@@ -130,14 +142,14 @@ class ShardSet:
         until = self.clock.monotonic() + seconds
         self.loaded.difference_update(shards)
         ids = self.scheduler.ids()
-        pages = left = ids[np.isin(ids >> ID_BITS, list(shards))].tolist()
+        pages = left = ids[np.isin(ids >> SHARDS_LIMITS.id_bits, list(shards))].tolist()
         hosts = await self._hosts(pages, set(shards))
         while True:
             left, polled = await self.page_set.drop_idle(left), self.sources.unwatch(hosts)
             busy = left or polled or self.crawler.busy(hosts)
             if not busy or self.clock.monotonic() >= until:
                 break
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
         await self.crawler.give_up(hosts)
         await self.page_set.drop_idle(left)
         self.sources.unwatch(hosts)
@@ -149,8 +161,8 @@ class ShardSet:
     async def _hosts(self, page_ids: Sequence[int], shards: Container[int]) -> set[str]:
         """The hosts of these pages, and those of these shards that have files which are polled."""
         hosts = {file.host for file in self.sources.schedule if self.shard(file.host) in shards}
-        for start in range(0, len(page_ids), PAGES_AT_ONCE):
-            hosts.update(self.page_set.hosts_of(page_ids[start : start + PAGES_AT_ONCE]))
+        for start in range(0, len(page_ids), LIMITS.pages_at_once):
+            hosts.update(self.page_set.hosts_of(page_ids[start : start + LIMITS.pages_at_once]))
             await asyncio.sleep(0)
         return hosts
 
@@ -167,7 +179,7 @@ class ShardSet:
 
 async def _in_slices(items: Sequence[T], do: Callable[[T], object]) -> None:
     """Do something with each of many hosts, some in one turn of the loop."""
-    for start in range(0, len(items), HOSTS_AT_ONCE):
-        for item in items[start : start + HOSTS_AT_ONCE]:
+    for start in range(0, len(items), LIMITS.hosts_at_once):
+        for item in items[start : start + LIMITS.hosts_at_once]:
             do(item)
         await asyncio.sleep(0)

@@ -1,40 +1,75 @@
 """Steering a whole fleet from any machine: each change is a row, which the workers read with their next beat."""
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from crawld.content.page.rules import DigestRules
-from crawld.daemon.actions import MARKS, Actions, format_marks, parse_marks, rule_document
-from crawld.daemon.audits import Audits
-from crawld.daemon.control import BANDWIDTH, PAUSED, steer
-from crawld.daemon.stored_scheduler import StoredScheduler, Terms
-from crawld.errors import InputError
-from crawld.fleet.merged_status import merged_status
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import ActionLog, Adoption, Clock, Freshened, Refreshed, Reload, Steered
-from crawld.interfaces.fleet import MARKS as MARKS_MAIL
-from crawld.interfaces.fleet import REFRESH, FleetStore, Mail
-from crawld.interfaces.read_model import ReadModel
+from crawld.choose.host_gate import HostGate
+from crawld.crawl.audits import Audits
+from crawld.fleet.contracts import MARKS as MARKS_MAIL
+from crawld.fleet.contracts import REFRESH, FleetStore, Mail
+from crawld.fleet.status import merged_status
+from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.fleet import shard_of_id
-from crawld.model.fleet_view import FleetView
+from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, PageState, Wanted
+from crawld.model.shards import shard_of_id
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate
 from crawld.model.url import identity
+from crawld.model.web import Clock
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
+from crawld.read.page.rules import DigestRules
+from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.control import BANDWIDTH, PAUSED, steer
+from crawld.show.forecasts import StoredScheduler, Terms
+from crawld.store.contract import ActionLog, Adoption
+from crawld.store.control import Freshened, Refreshed, Reload, Steered
+from crawld.store.views import ReadModel
 
-READ_SECONDS = 10.0
-"""For which a reader who insists on a fresh copy waits unless it says how long."""
-LOOK_SECONDS = 0.5
+
+@dataclass(frozen=True)
+class FleetSteeringLimits:
+    """Numbers that bound and tune this module."""
+
+    look_seconds: float = 0.5
+    read_seconds: float = 10.0
+    """For which a reader who insists on a fresh copy waits unless it says how long."""
+    kept_seconds: float = 60.0
+    """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
+    max_pages: int = 100_000
+    """About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
+
+
+LIMITS = FleetSteeringLimits()
+
+
+# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
+
+
+class ChangeWatch:
+    """Looks at the fleet's latest number; `tell` wakes those who wait."""
+
+    def __init__(self, store: FleetStore, tell: Callable[[], None]) -> None:
+        self._store, self._tell = store, tell
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        seen: int | None = None
+        while True:
+            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
+                last = await self._store.last_change()
+                if last != seen:
+                    self._tell()
+                seen = last
+            await asyncio.sleep(LIMITS.look_seconds)
+
+
 """Between two looks whether a page that was asked for has been crawled."""
-KEPT_SECONDS = 60.0
-"""For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
-MOST_PAGES = 100_000
-"""About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
 
 
 class FleetSteering:
@@ -71,9 +106,9 @@ class FleetSteering:
         spent = merged_status(view, None, self._terms.intervals)["requests_by_purpose"]
         async with self._one_at_a_time:
             monotonic, now = self._clock.monotonic(), self._clock.now()
-            if self._read is None or monotonic - self._read[0] > KEPT_SECONDS:
+            if self._read is None or monotonic - self._read[0] > LIMITS.kept_seconds:
                 self._read = None  # before the next is read: both at once would take twice the memory
-                found = await self._store.stored_part(MOST_PAGES, now)
+                found = await self._store.stored_part(LIMITS.max_pages, now)
                 pages = await asyncio.to_thread(
                     StoredScheduler, self._terms, found.pages, found.hosts, found.age_curves
                 )
@@ -135,7 +170,7 @@ class FleetSteering:
         await self._store.tell([Mail(shard, REFRESH, {"ids": some}) for shard, some in by_shard.items()])
         until, done = self._clock.monotonic() + wait, dict[int, float | None]()
         while ids and self._clock.monotonic() < until and len(done) < len(ids):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
             attempts = await self._store.attempts(ids)
             done = {page_id: at for page_id, at in attempts.items() if at is not None and at >= now}
         return [_refreshed(url, known.get(identity(url)), done) for url in urls]
@@ -258,7 +293,7 @@ class FleetReads:
             return await self.freshen(view.alias_of, min_freshness, wait)
         if min_freshness is None or (view.page.freshness is not None and view.page.freshness >= min_freshness):
             return Freshened("fresh")
-        seconds = READ_SECONDS if wait is None else wait
+        seconds = LIMITS.read_seconds if wait is None else wait
         if seconds <= 0:
             return Freshened("stale", "the reader does not wait")
         if await self._asked([view.page.id], seconds):
@@ -277,7 +312,7 @@ class FleetReads:
             by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
         await self._store.tell([Mail(shard, REFRESH, {"ids": some, "read": True}) for shard, some in by_shard.items()])
         while self._clock.monotonic() < until:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LIMITS.look_seconds)
             attempts = await self._store.attempts(ids)
             if all(at is not None and at >= now for at in attempts.values()):
                 return True

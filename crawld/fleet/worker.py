@@ -9,35 +9,74 @@ hold: there is a grant only while every page in memory is of a shard that is our
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawld.daemon.crawler import Crawler
-from crawld.errors import ClockError, StoreError
-from crawld.fleet.fair_share import move
-from crawld.fleet.grid import Grid
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
-from crawld.fleet.pacing.grant_door import GrantDoor
-from crawld.fleet.pacing.grant_pacer import GrantPacer
-from crawld.fleet.pacing.grants import NOTHING, lease_end, schedule
+from crawld.crawl.loop import Crawler
+from crawld.fleet.contracts import Beat, LeaseLostError, Ledger, Mail, ShardStore
+from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor, GrantPacer, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
-from crawld.interfaces.fleet import Beat, LeaseLostError, Ledger, Mail, ShardStore
-from crawld.model.fleet import BEAT_SECONDS
+from crawld.model.errors import ClockError, StoreError
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.units import format_rate
 
-log = logging.getLogger("crawld.fleet")
 
-RETRY_SECONDS = 0.25
-"""Between two tries while the database is out of reach: it must not wait for us when it is back."""
-RECLAIM_SECONDS = 1.0
-"""For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
-GIVE_SECONDS = 3.0
-"""For which what is under way of a shard may finish before the shard is given back."""
-LOADED_AT_ONCE = 8
-"""Shards that are read at once: few, so that the first pages are crawled while the others are read."""
-TELL_SECONDS = 300.0
-"""Between two log lines about the rate that is granted, while there is one."""
+@dataclass(frozen=True)
+class WorkerLimits:
+    """Numbers that bound and tune this module."""
+
+    retry_seconds: float = 0.25
+    """Between two tries while the database is out of reach: it must not wait for us when it is back."""
+    reclaim_seconds: float = 1.0
+    """For which a worker that came back tries to get its former shards: a row may be locked by its own last write."""
+    give_seconds: float = 3.0
+    """For which what is under way of a shard may finish before the shard is given back."""
+    loaded_at_once: int = 8
+    """Shards that are read at once: few, so that the first pages are crawled while the others are read."""
+    tell_seconds: float = 300.0
+    """Between two log lines about the rate that is granted, while there is one."""
+
+
+LIMITS = WorkerLimits()
+
+
+# How many shards a worker should hold, and what follows from that.
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a worker is to do about its shards: claim at most so many free ones, or give so many away."""
+
+    claim: int = 0
+    give: int = 0
+
+
+def move(beat: Beat, held: int, shards: int) -> Move:
+    """Keep an equal part of all shards; a worker that drains keeps none."""
+    fair = 0 if beat.draining else -(-shards // max(beat.workers, 1))
+    if held > fair:
+        return Move(give=held - fair)
+    return Move(claim=min(fair - held, beat.free))
+
+
+# Moments a fixed time apart: what happens at them does not drift, however long it takes.
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Every `spacing` seconds from `start` on."""
+
+    start: float
+    spacing: float
+
+    def after(self, now: float) -> float:
+        """The first moment after `now`."""
+        return self.start + (math.floor((now - self.start) / self.spacing) + 1) * self.spacing
+
+
+log = logging.getLogger("crawld.fleet")
 
 
 @dataclass(slots=True)
@@ -162,7 +201,7 @@ class Worker:
                 self._lose_lease()
             except StoreError as error:
                 self._miss(error)
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(LIMITS.retry_seconds)
             else:
                 await self.clock.sleep_until(self._next_beat(self.clock.monotonic()))
 
@@ -172,9 +211,9 @@ class Worker:
         A bid is there before its round is cleared, and the grant is known before its round begins.
         """
         if self.reporter.time is None:
-            return now + BEAT_SECONDS
+            return now + SHARDS_LIMITS.beat_seconds
         time = self.reporter.time.least(now)
-        return now + Grid(self.phase, BEAT_SECONDS).after(time) - time
+        return now + Grid(self.phase, SHARDS_LIMITS.beat_seconds).after(time) - time
 
     async def _beat_once(self) -> None:
         if self.id is None:
@@ -216,7 +255,7 @@ class Worker:
     def _tell_grant(self, rate: float) -> None:
         """Log when grants begin and end, and now and then in between."""
         now = self.clock.monotonic()
-        if rate > 0 and (self._granted == 0 or now > self._told_at + TELL_SECONDS):
+        if rate > 0 and (self._granted == 0 or now > self._told_at + LIMITS.tell_seconds):
             if self._granted == 0:
                 self.crawler.status.last_slot_at = now  # none could come before
             self._granted, self._told_at = rate, now
@@ -275,13 +314,13 @@ class Worker:
     async def _reclaim(self, worker: str, former: dict[int, int]) -> dict[int, int]:
         """Those of the former shards that are ours as they were."""
         kept: dict[int, int] = {}
-        until = self.clock.monotonic() + RECLAIM_SECONDS
+        until = self.clock.monotonic() + LIMITS.reclaim_seconds
         while left := {shard: epoch for shard, epoch in former.items() if shard not in kept}:
             for lease in await self.ledger.claim(worker, len(left), left):
                 kept[lease.shard] = lease.epoch
             if self.clock.monotonic() > until or former.items() <= kept.items():
                 break
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(LIMITS.retry_seconds)
         return {shard: epoch for shard, epoch in kept.items() if former.get(shard) == epoch}
 
     # -- shards -----------------------------------------------------------------------------------------------------
@@ -324,7 +363,7 @@ class Worker:
     async def _give(self, worker: str, shards: Sequence[int], *, draining: bool) -> None:
         """Give shards back once what is under way has finished and everything is committed."""
         await self._stop_loading()
-        await self.shard_set.unload(shards, GIVE_SECONDS)
+        await self.shard_set.unload(shards, LIMITS.give_seconds)
         await self.store.flush()
         if worker != self.id:
             return
@@ -352,7 +391,7 @@ class Worker:
             self._loading = asyncio.create_task(self._load(), name="loading shards")
 
     async def _load(self) -> None:
-        while left := sorted(self.held.keys() - self.shard_set.present.keys())[:LOADED_AT_ONCE]:
+        while left := sorted(self.held.keys() - self.shard_set.present.keys())[: LIMITS.loaded_at_once]:
             try:
                 pages = await self.shard_set.load({shard: self.held[shard] for shard in left})
             except StoreError as error:

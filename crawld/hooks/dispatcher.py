@@ -6,27 +6,129 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from crawld.errors import DamagedError, StoreError
-from crawld.hooks.line import Hook, Line
-from crawld.interfaces import Clock, HookStore, NotDelivered, Queued, QueueWrites, Waiting
-from crawld.interfaces.metrics import HookStanding
+from crawld.hooks.queue import HookPace, HookQueue
+from crawld.model.crawl import ChangeVerdict
+from crawld.model.errors import DamagedError, StoreError
+from crawld.model.metrics import HookStanding
+from crawld.model.url import UrlPattern
+from crawld.model.web import Clock
+from crawld.store.contract import (
+    HookFigures,
+    HookStore,
+    NewChange,
+    News,
+    NotDelivered,
+    Queued,
+    QueueWrites,
+    Transport,
+    Waiting,
+)
+
+
+@dataclass(frozen=True)
+class DispatcherLimits:
+    """Numbers that bound and tune this module."""
+
+    read_at_once: int = 500
+    """Changes that are read and queued in one transaction."""
+    gather_seconds: float = 0.1
+    """Between two transactions of the queue: so seldom that the crawls' own commits do not notice them."""
+    look_seconds: float = 15.0
+    """Between two looks for what has waited too long, where no change comes."""
+    last_seconds: float = 3.0
+    """For taking what was delivered out of the store at the end."""
+    store_pause: float = 5.0
+    """Seconds until the queue is tried again where the store refused it."""
+
+
+LIMITS = DispatcherLimits()
+
+
+# A hook, and what it is at work with: its queue and its figures.
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Whom to tell of which changes, how fast, and how many may wait for how long."""
+
+    name: str
+    kind: str
+    transport: Transport
+    pattern: UrlPattern
+    verdicts: frozenset[str]
+    pace: HookPace
+    most_waiting: int = 10_000
+    keep_seconds: float = 7 * 86400.0
+    use: str | None = None  # what its receiver uses pages for
+
+    def wants(self, change: NewChange) -> bool:
+        """Whether the hook is to be told of the change: not of pages that deny its use, but that they do so."""
+        if self.use is not None and change.verdict == ChangeVerdict.USAGE.value:
+            return self.pattern.fits(change.url)
+        return self.use not in change.denies and change.verdict in self.verdicts and self.pattern.fits(change.url)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What becomes of new changes at a hook: which wait, up to which number older ones go, and how many are lost."""
+
+    kept: Sequence[NewChange]
+    dropped_to: int | None
+    lost: int
+
+
+@dataclass(slots=True)
+class HookLine:
+    """A hook at work."""
+
+    hook: Hook
+    rng: random.Random
+    figures: HookFigures
+    queue: HookQueue = field(init=False)
+    failures: int = 0  # sendings that failed since the start
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.queue = HookQueue(self.hook.pace, self.hook.transport.at_once, self.rng)
+
+    def take_in(self, news: News, now: float) -> Intake:
+        """Choose the changes to queue, and drop the oldest where too many wait or have waited for too long."""
+        after, most = self.figures.cursor, self.hook.most_waiting
+        wanted = [one for one in news.changes if one.change > after and self.hook.wants(one)]
+        dropped = self.queue.expire(now - self.hook.keep_seconds)
+        dropped += self.queue.drop(max(len(self.queue) + len(wanted) - most, 0))
+        kept = wanted[max(len(wanted) - most, 0) :]
+        lost = len(dropped) + len(wanted) - len(kept) + news.missed
+        cursor = max(after, news.cursor)
+        self.figures = replace(self.figures, cursor=cursor, dropped=self.figures.dropped + lost)
+        return Intake(kept, max(dropped, default=None), lost)
+
+    def delivered(self, changes: int, now: float) -> None:
+        """So many changes were taken by their receiver."""
+        self.figures = replace(
+            self.figures,
+            delivered=self.figures.delivered + changes,
+            delivered_at=now,
+            trouble=None,
+            trouble_since=None,
+        )
+
+    def failed(self, failed: NotDelivered, now: float) -> bool:
+        """A sending failed; whether it is the first since one succeeded."""
+        self.failures += 1
+        first = self.figures.trouble is None
+        since = now if first else self.figures.trouble_since
+        self.figures = replace(self.figures, trouble=failed.detail, trouble_since=since)
+        return first
+
 
 T = TypeVar("T")
 log = logging.getLogger("crawld.hooks")
-
-READ_AT_ONCE = 500
-"""Changes that are read and queued in one transaction."""
-GATHER_SECONDS = 0.1
-"""Between two transactions of the queue: so seldom that the crawls' own commits do not notice them."""
-LOOK_SECONDS = 15.0
-"""Between two looks for what has waited too long, where no change comes."""
-LAST_SECONDS = 3.0
-"""For taking what was delivered out of the store at the end."""
-STORE_PAUSE = 5.0
-"""Seconds until the queue is tried again where the store refused it."""
 
 
 class Dispatcher:
@@ -43,12 +145,12 @@ class Dispatcher:
         self._store, self._clock, self._rng, self._may_send = store, clock, rng, may_send
         self._hooks = tuple(hooks)
         self._replaced = asyncio.Event()
-        self._delivered: list[tuple[Line, list[int]]]
+        self._delivered: list[tuple[HookLine, list[int]]]
         self._to_settle: asyncio.Event
         self._writing: asyncio.Lock  # its holder may change figures and write them
         self._cut_off: bool  # a write did not end: the figures in memory may be ahead of the store
         self._begin()
-        self.lines: dict[str, Line] = {}  # by name
+        self.lines: dict[str, HookLine] = {}  # by name
 
     def change_hooks(self, hooks: Sequence[Hook]) -> None:
         """Go on with these hooks; what waits for one that is named as before waits on."""
@@ -84,9 +186,9 @@ class Dispatcher:
         self._delivered, self._to_settle, self._writing = [], asyncio.Event(), asyncio.Lock()
         self._cut_off = False
 
-    async def _open(self, hooks: Sequence[Hook]) -> dict[str, Line]:
+    async def _open(self, hooks: Sequence[Hook]) -> dict[str, HookLine]:
         figures = await self._store.open_hooks([hook.name for hook in hooks])
-        lines = {hook.name: Line(hook, self._rng, figures[hook.name]) for hook in hooks}
+        lines = {hook.name: HookLine(hook, self._rng, figures[hook.name]) for hook in hooks}
         for name, line in lines.items():
             for waiting in await self._store.waiting(name):
                 line.queue.add(waiting)
@@ -108,7 +210,7 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             try:
-                async with asyncio.timeout(LAST_SECONDS):
+                async with asyncio.timeout(LIMITS.last_seconds):
                     if not self._cut_off:
                         await self._settle_delivered()
             except TimeoutError:
@@ -123,16 +225,16 @@ class Dispatcher:
         while True:
             committed = self._store.committed()
             while await self._take_some():  # noqa: ASYNC110 - there is nothing to wait for but time
-                await asyncio.sleep(GATHER_SECONDS)
+                await asyncio.sleep(LIMITS.gather_seconds)
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(LIMITS.look_seconds):
                     await committed.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(LIMITS.gather_seconds)
 
     async def _take_some(self) -> bool:
         """Queue some changes; whether there may be more."""
         after = min(line.figures.cursor for line in self.lines.values())
-        news = await self._persistently(lambda: self._store.news(after, READ_AT_ONCE))
+        news = await self._persistently(lambda: self._store.news(after, LIMITS.read_at_once))
         async with self._writing:
             now = self._clock.now()
             intakes = {name: line.take_in(news, now) for name, line in self.lines.items()}
@@ -147,11 +249,11 @@ class Dispatcher:
             for one in intake.kept:
                 self.lines[name].queue.add(Waiting(one.change, one.page_id, now))
             self.lines[name].wake.set()
-        return len(news.changes) == READ_AT_ONCE
+        return len(news.changes) == LIMITS.read_at_once
 
     # -- changes go -------------------------------------------------------------------------------------------------
 
-    async def _send_due(self, line: Line) -> None:
+    async def _send_due(self, line: HookLine) -> None:
         """Send what is due for one hook."""
         while True:
             line.wake.clear()
@@ -164,7 +266,7 @@ class Dispatcher:
                 async with asyncio.timeout(None if math.isinf(delay) else max(delay, 0.0)):
                     await line.wake.wait()
 
-    async def _send(self, line: Line, changes: list[int]) -> None:
+    async def _send(self, line: HookLine, changes: list[int]) -> None:
         hook = line.hook
         try:
             deliveries = await self._store.documents(hook.name, changes)
@@ -191,7 +293,7 @@ class Dispatcher:
         """Take what was delivered out of the store; only then may the next change of its page be sent."""
         while True:
             await self._to_settle.wait()
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(LIMITS.gather_seconds)
             self._to_settle.clear()
             await self._settle_delivered()
 
@@ -222,7 +324,7 @@ class Dispatcher:
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
-            await asyncio.wait([writing], timeout=LAST_SECONDS)
+            await asyncio.wait([writing], timeout=LIMITS.last_seconds)
             if not writing.done():
                 writing.cancel()
                 self._cut_off = True
@@ -238,4 +340,4 @@ class Dispatcher:
                 raise
             except StoreError as error:
                 log.warning("the queue of the hooks cannot be used, trying again: %s", error)
-                await asyncio.sleep(STORE_PAUSE)
+                await asyncio.sleep(LIMITS.store_pause)

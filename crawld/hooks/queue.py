@@ -12,17 +12,24 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from crawld.interfaces import Waiting
+from crawld.store.contract import Waiting
 
-DOWN_AFTER = 5
-"""Failures in a row from which on the receiver counts as down: then one sending at a time is tried."""
 
-PATIENT = 15
-"""Times the first retry that a change waits at most at first: a receiver may well fail now and then."""
+@dataclass(frozen=True)
+class QueueLimits:
+    """Numbers that bound and tune this module."""
+
+    down_after: int = 5
+    """Failures in a row from which on the receiver counts as down: then one sending at a time is tried."""
+    patient: int = 15
+    """Times the first retry that a change waits at most at first: a receiver may well fail now and then."""
+
+
+LIMITS = QueueLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class HookPace:
     """How fast a hook is told, and how it is tried again."""
 
     rate: float  # sendings per second
@@ -35,7 +42,7 @@ class Pace:
 class HookQueue:
     """Everything that waits for one hook; times are monotonic seconds, except when a change was added."""
 
-    def __init__(self, pace: Pace, at_once: int, rng: random.Random) -> None:
+    def __init__(self, pace: HookPace, at_once: int, rng: random.Random) -> None:
         self._pace, self._at_once, self._rng = pace, at_once, rng
         self._waiting: dict[int, Waiting] = {}  # by change, oldest first
         self._pages: dict[int, deque[int]] = {}  # by page: its changes, oldest first
@@ -109,11 +116,11 @@ class HookQueue:
             if change in self._waiting:
                 before, since = self._tries.get(change, (0, now))
                 self._tries[change] = (before + 1, since)
-                patience = PATIENT * self._pace.first_retry + (now - since) / 10
+                patience = LIMITS.patient * self._pace.first_retry + (now - since) / 10
                 self._release(change, now + self._wait(before + 1, min(patience, self._pace.longest_retry)))
             else:  # dropped meanwhile
                 self._release(change, -math.inf)
-        pause = self._wait(self._failures - DOWN_AFTER + 1, self._pace.longest_pause) if self._down else 0.0
+        pause = self._wait(self._failures - LIMITS.down_after + 1, self._pace.longest_pause) if self._down else 0.0
         asked = min(retry_after or 0.0, self._pace.longest_retry)
         self._not_before = max(self._not_before, now + max(pause, asked))
 
@@ -135,7 +142,7 @@ class HookQueue:
 
     @property
     def _down(self) -> bool:
-        return self._failures >= DOWN_AFTER
+        return self._failures >= LIMITS.down_after
 
     def _may_send(self) -> bool:
         return self._sending < (1 if self._down else self._pace.concurrency)

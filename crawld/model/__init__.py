@@ -1,1 +1,1 @@
-"""Nouns: frozen values that every other package speaks of."""
+"""Frozen values, errors and the clock: the nouns that every other package speaks of."""

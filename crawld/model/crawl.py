@@ -1,5 +1,6 @@
 """A crawl: a finished attempt at a page, and its verdict."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -121,3 +122,31 @@ class Memory:
     canonical: str | None = None  # the address that the copy says is its own, where that is another
     varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `content.change.varying_counts`
     said: tuple[Statement, ...] = ()  # what its site says of its use: `crawld.model.usage`
+
+
+# The difference between two versions of a page.
+
+
+class Edit(StrEnum):
+    """What became of a word or a block."""
+
+    SAME = "same"
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"  # of a block: some of its words
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A stretch of words with one fate."""
+
+    edit: Edit
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEdit:
+    """A block of text and what became of it."""
+
+    edit: Edit
+    words: Sequence[Words]

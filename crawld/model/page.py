@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 
 BY_HAND, FROM_LIST, FROM_MOVE, FROM_LINKS = "operator", "list", "moved", "links"
 """Who has a page kept fresh: a page that moved there, or links to it. Other names are of files it was discovered in."""

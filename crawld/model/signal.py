@@ -1,9 +1,49 @@
 """A signal: a hint that a page changed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from crawld.model.crowd import CROWDS, crowd_of
+from crawld.model.fetched import Purpose, Request
+from crawld.model.url import host_of
+
+
+@dataclass(frozen=True)
+class SignalLimits:
+    """Numbers that bound and tune this module."""
+
+    alone_share: float = 0.01
+    """A signal that came with this share of the listed pages at most came alone."""
+    few_share: float = 0.05
+    """And with at most this share, with a few; more is one event of the whole site: a build, a new template."""
+    few_pages: int = 3
+    """So many pages are a few on the smallest site."""
+
+
+LIMITS = SignalLimits()
+
+
+# With how many others a signal came: alone, with a few, or with a large part of its site.
+
+
+class Crowd(StrEnum):
+    """How many of a site's listed pages moved in the same poll; each kind is trusted by itself."""
+
+    ALONE = "alone"
+    FEW = "few"
+    BULK = "bulk"
+
+
+CROWDS = tuple(Crowd)
+"""Every kind in a fixed order."""
+
+
+def crowd_of(moved: int, listed: int) -> Crowd:
+    """The kind of a signal that came with `moved` pages in all, itself included, out of `listed` ones."""
+    if moved <= max(1.0, LIMITS.alone_share * listed):
+        return Crowd.ALONE
+    return Crowd.FEW if moved <= max(LIMITS.few_pages, LIMITS.few_share * listed) else Crowd.BULK
 
 
 class Source(StrEnum):
@@ -96,3 +136,31 @@ def bought_in_words(crawls: int, saved: float, freshness_gain: float | None) -> 
     requests = f"{abs(saved):,.0f} request{'' if abs(round(saved)) == 1 else 's'}"
     gain = "" if freshness_gain is None else f", {freshness_gain:+.3f} freshness"
     return f"{'saved' if saved >= 0 else 'cost'} {requests}{gain}"
+
+
+# What came of something pushed to us: what to answer, and what to do.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """A key that has to be fetched before the pings signed with it count."""
+
+    host: str
+    key: str
+    location: str
+
+    @property
+    def request(self) -> Request:
+        """The request that settles it."""
+        return Request(self.location, host_of(self.location), Purpose.PING, max_bytes=1024)
+
+
+@dataclass(frozen=True, slots=True)
+class PushAnswer:
+    """What to answer, which signals came of it, which key to check first, and what others may know more of."""
+
+    status: int
+    body: Mapping[str, Any]
+    signals: Sequence[Signal] = ()
+    check: KeyCheck | None = None
+    unknown: Sequence[tuple[str, float | None]] = ()  # URLs of pages that are not held here, and the times they claim

@@ -2,9 +2,24 @@
 
 import math
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
+
+
+@dataclass(frozen=True)
+class UnitsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_rate: float = 100_000.0
+    """Requests per second: more than a process can send, and few enough to count slots one by one."""
+    max_seconds: float = 10 * 365.25 * 86400.0
+    """Of a duration: ten years, beyond which dates and timers end."""
+
+
+LIMITS = UnitsLimits()
+
 
 SECONDS_OF = {
     "ms": 0.001, "msec": 0.001, "millisecond": 0.001,
@@ -14,10 +29,6 @@ SECONDS_OF = {
     "d": 86400.0, "day": 86400.0,
     "w": 604800.0, "week": 604800.0,
 }  # fmt: skip
-MAX_RATE = 100_000.0
-"""Requests per second: more than a process can send, and few enough to count slots one by one."""
-MAX_SECONDS = 10 * 365.25 * 86400.0
-"""Of a duration: ten years, beyond which dates and timers end."""
 _RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:/\s*|per\s+)([a-z]+)\s*", re.IGNORECASE)
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
 
@@ -47,8 +58,8 @@ def parse_rate(text: str | float) -> float:
         rate = float(match[1]) / seconds
     else:
         rate = float(text)
-    if not 0 <= rate <= MAX_RATE:
-        raise InputError(f"{text!r} is not a rate: it must be from 0 to {MAX_RATE:.0f}/s")
+    if not 0 <= rate <= LIMITS.max_rate:
+        raise InputError(f"{text!r} is not a rate: it must be from 0 to {LIMITS.max_rate:.0f}/s")
     return rate
 
 
@@ -75,8 +86,10 @@ def parse_duration(text: str | float) -> float:
             seconds = float(match[1]) * unit
     else:
         seconds = float(text)
-    if not 0 <= seconds <= MAX_SECONDS:
-        raise InputError(f"{text!r} is not a duration: it must be from 0 to 10 years ({MAX_SECONDS / 86400:.0f}d)")
+    if not 0 <= seconds <= LIMITS.max_seconds:
+        raise InputError(
+            f"{text!r} is not a duration: it must be from 0 to 10 years ({LIMITS.max_seconds / 86400:.0f}d)"
+        )
     return seconds
 
 

@@ -4,11 +4,12 @@ The target is what a browser would send: the WHATWG serialisation, without the f
 """
 
 import re
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from ada_url import join_url, normalize_url
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 
 LONGEST_URL = 8_000
 LONGEST_NAME, LONGEST_LABEL = 253, 63  # of a host, as DNS sets them
@@ -184,3 +185,35 @@ def without_password(url: str) -> str:
     Everything between the user and the last @ counts as one: a password may hold any character.
     """
     return _NAMED.sub(r"\1***", _USER_INFO.sub(r"\1\2:***@", url))
+
+
+# A URL in which `*` stands for anything.
+
+
+@dataclass(frozen=True)
+class UrlPattern:
+    """Fits URLs as an operator writes them; without `://` it fits both schemes."""
+
+    text: str = "*"
+
+    @cached_property
+    def _parts(self) -> list[str]:
+        return self.text.split("*")
+
+    def fits(self, url: str) -> bool:
+        """Whether the URL is one of those that the pattern means."""
+        if "://" not in self.text and not self.text.startswith("*"):
+            url = url.partition("://")[2]
+        first, *rest = self._parts
+        if not rest:
+            return url == first
+        *middle, last = rest
+        if not url.startswith(first) or not url.endswith(last) or len(url) < len(first) + len(last):
+            return False
+        at, end = len(first), len(url) - len(last)
+        for part in middle:
+            at = url.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True

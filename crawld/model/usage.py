@@ -10,6 +10,17 @@ from enum import StrEnum
 from functools import lru_cache
 
 
+@dataclass(frozen=True)
+class UsageLimits:
+    """Numbers that bound and tune this module."""
+
+    max_statements: int = 20
+    max_characters: int = 500
+
+
+LIMITS = UsageLimits()
+
+
 class PageUse(StrEnum):
     """What consumers do with a page."""
 
@@ -60,7 +71,6 @@ DENIALS: Mapping[str, Sequence[PageUse]] = {
 }
 """What robots' directives deny."""
 YES, NO = frozenset({"yes", "y", "?1", "1", "true"}), frozenset({"no", "n", "?0", "0", "false"})
-MAX_STATEMENTS, MAX_CHARACTERS = 20, 500
 
 
 @dataclass(frozen=True, slots=True)

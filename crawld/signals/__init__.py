@@ -1,1 +1,1 @@
-"""Hints that pages changed: sitemaps, feeds, pings."""
+"""Hints that pages changed: sitemaps, feeds, pings, WebSub; from where they are found to the raised value."""

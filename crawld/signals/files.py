@@ -14,21 +14,30 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
-from crawld.interfaces import SourceFile
+from crawld.choose.value import inverse_gamma_2
 from crawld.model.signal import Source
-from crawld.value.revisit import inverse_gamma_2
+from crawld.store.contract import SourceFile
 
-FIRST_WAIT = 60.0
-SHORTEST_WAIT = 15.0
-LONGEST_WAIT = 7 * 86_400.0
-FIRST_WAIT_FAILING = 600.0
-LONGEST_WAIT_DEAD = 30 * 86_400.0
-DEAD_AFTER = 8  # successive failures
-GROWTH, SHRINKAGE = 1.5, 0.5
-PROVING_POLLS = 20  # within which a file whose polls bring news is polled as one that pays
-POLL_MEMORY = 0.95  # what earlier polls of a file still weigh at the next one
-MEGABYTE = 2.0**20
-MOST_SPOKEN_FOR = 4  # hosts: those of a robots.txt, an index of indexes, and an index
+
+@dataclass(frozen=True)
+class FilesLimits:
+    """Numbers that bound and tune this module."""
+
+    first_wait: float = 60.0
+    min_wait: float = 15.0
+    max_wait: float = 7 * 86_400.0
+    first_wait_failing: float = 600.0
+    max_wait_dead: float = 30 * 86_400.0
+    dead_after: int = 8  # successive failures
+    growth: float = 1.5
+    shrinkage: float = 0.5
+    proving_polls: int = 20  # within which a file whose polls bring news is polled as one that pays
+    poll_memory: float = 0.95  # what earlier polls of a file still weigh at the next one
+    megabyte: float = 2.0**20
+    max_spoken_for: int = 4  # hosts: those of a robots.txt, an index of indexes, and an index
+
+
+LIMITS = FilesLimits()
 
 
 class Origin(StrEnum):
@@ -54,7 +63,7 @@ class File:
     depth: int = 0
     planter: str = ""  # the host by which we came to know of it: its files share turns and budgets
     next_poll: float = 0.0
-    wait: float = FIRST_WAIT
+    wait: float = LIMITS.first_wait
     polls: int = 0
     changes: int = 0  # polls that brought something new
     signals: int = 0
@@ -88,7 +97,7 @@ class File:
     @property
     def dead(self) -> bool:
         """Whether it has failed so often that it is asked once a month only."""
-        return self.failures >= DEAD_AFTER
+        return self.failures >= LIMITS.dead_after
 
     @property
     def preferred(self) -> bool:
@@ -102,22 +111,22 @@ class File:
             return self.pays
         if self.polls == 0:
             return self.origin in {Origin.CONFIG, Origin.ROBOTS}
-        return self.polls <= 2 or (self.polls < PROVING_POLLS and 2 * self.changes >= self.polls)
+        return self.polls <= 2 or (self.polls < LIMITS.proving_polls and 2 * self.changes >= self.polls)
 
     @property
     def hosts(self) -> frozenset[str] | None:
         """The hosts it may speak for: its own and the one that named it; any where a person gave it."""
         return None if self.origin is Origin.CONFIG else frozenset((self.host, *self.speaks_for))
 
-    def succeeded(self, now: float, *, worth: float, shortest: float = SHORTEST_WAIT) -> None:
+    def succeeded(self, now: float, *, worth: float, shortest: float = LIMITS.min_wait) -> None:
         """Plan the next poll after one that went well; `worth` is 0 (nothing) to 1 (signals that are all right)."""
         self.failures, self.trouble = 0, None
-        self.wait *= GROWTH ** (1.0 - worth) * SHRINKAGE**worth
-        least = shortest * (1.0 + self.size / MEGABYTE)  # what is dear to send is asked for less often
-        self.wait = min(max(self.wait, least), LONGEST_WAIT)
+        self.wait *= LIMITS.growth ** (1.0 - worth) * LIMITS.shrinkage**worth
+        least = shortest * (1.0 + self.size / LIMITS.megabyte)  # what is dear to send is asked for less often
+        self.wait = min(max(self.wait, least), LIMITS.max_wait)
         self.next_poll, self.pays = now + self.wait, False
-        self.watched = POLL_MEMORY * self.watched + (now - self.polled_at if self.polled_at else 0.0)
-        self.staleness, self.gain = POLL_MEMORY * self.staleness, POLL_MEMORY * self.gain
+        self.watched = LIMITS.poll_memory * self.watched + (now - self.polled_at if self.polled_at else 0.0)
+        self.staleness, self.gain = LIMITS.poll_memory * self.staleness, LIMITS.poll_memory * self.gain
         self.polled_at = now
 
     def bought(self, staleness: float, gain: float) -> None:
@@ -130,7 +139,7 @@ class File:
         pays_after = self.pays_after(level)
         if not math.isfinite(pays_after):
             return
-        wait = max(pays_after, shortest * (1.0 + self.size / MEGABYTE))
+        wait = max(pays_after, shortest * (1.0 + self.size / LIMITS.megabyte))
         if self.polled_at + wait < self.next_poll:
             self.next_poll, self.pays = self.polled_at + wait, True
 
@@ -148,10 +157,10 @@ class File:
     def failed(self, now: float, trouble: str, *, answered: bool = False) -> None:
         """Plan the next poll after one that failed: later each time; a guess that the host denied, in a month."""
         denied = answered and self.origin is Origin.GUESS and not self.changes
-        self.failures = DEAD_AFTER if denied else self.failures + 1
+        self.failures = LIMITS.dead_after if denied else self.failures + 1
         self.trouble = trouble[:200]
-        wait = max(self.wait, FIRST_WAIT_FAILING) * 2.0 ** min(self.failures - 1, 20)
-        self.next_poll = now + (LONGEST_WAIT_DEAD if self.dead else min(wait, LONGEST_WAIT))
+        wait = max(self.wait, LIMITS.first_wait_failing) * 2.0 ** min(self.failures - 1, 20)
+        self.next_poll = now + (LIMITS.max_wait_dead if self.dead else min(wait, LIMITS.max_wait))
 
     def exported(self) -> SourceFile:
         """As the store keeps it: its numbers as JSON, a NUL, and what it listed."""
@@ -170,5 +179,5 @@ def restored(kept: SourceFile) -> File:
     numbers, _, baseline = kept.state.partition(b"\0")
     given = {name: value for name, value in json.loads(numbers).items() if name in _DEFAULTS and name not in _APART}
     given["origin"] = Origin(given.get("origin", Origin.ROBOTS))
-    given["speaks_for"] = tuple(given.get("speaks_for", ()))[:MOST_SPOKEN_FOR]
+    given["speaks_for"] = tuple(given.get("speaks_for", ()))[: LIMITS.max_spoken_for]
     return File(kept.url, kept.source, kept.host, next_poll=kept.next_poll, baseline=baseline, **given)

@@ -9,20 +9,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.content.lists.bounded_json import load_json
-from crawld.content.lists.dates import Claim, DateReader
-from crawld.content.lists.listing import Addresses
-from crawld.errors import InputError
-from crawld.model.push import KeyCheck, PushAnswer
+from crawld.model.errors import InputError
+from crawld.model.signal import KeyCheck, PushAnswer
 from crawld.model.url import host_of_target, identity
+from crawld.read.dates import Claim, DateReader
+from crawld.read.listing import Addresses, load_json
 from crawld.signals.matching import Keys, keys_of
 
-MOST_URLS = 10_000  # in one ping, as IndexNow sets it
-MOST_BYTES = 4 * 2**20
-MOST_VALUES = 200_000
-"""JSON values of a ping, counted by its brackets and commas, which URLs may hold as well."""
-MOST_ERRORS = 20
-"""Bad items that are named in an answer."""
+
+@dataclass(frozen=True)
+class PingsLimits:
+    """Numbers that bound and tune this module."""
+
+    max_urls: int = 10_000  # in one ping, as IndexNow sets it
+    max_bytes: int = 4 * 2**20
+    max_values: int = 200_000
+    """JSON values of a ping, counted by its brackets and commas, which URLs may hold as well."""
+    max_errors: int = 20
+    """Bad items that are named in an answer."""
+
+
+LIMITS = PingsLimits()
+
+
 _KEY = re.compile(r"[A-Za-z0-9-]{8,128}")
 
 Floats = NDArray[np.float64]
@@ -57,15 +66,15 @@ def refusal(status: int, sentence: str) -> PushAnswer:
 
 def read_signals(body: bytes, now: float) -> Ping | PushAnswer:
     """Read a `POST /signals`, or refuse it."""
-    if len(body) > MOST_BYTES:
-        return refusal(413, f"a ping may have {MOST_BYTES // 2**20} MB at most: send it in parts")
+    if len(body) > LIMITS.max_bytes:
+        return refusal(413, f"a ping may have {LIMITS.max_bytes // 2**20} MB at most: send it in parts")
     try:
         items = _json(body)
     except InputError as error:
         return refusal(400, str(error))
     items = items if isinstance(items, list) else [items]
-    if len(items) > MOST_URLS:
-        return refusal(413, f"a ping may have {MOST_URLS:,} URLs at most: send it in parts")
+    if len(items) > LIMITS.max_urls:
+        return refusal(413, f"a ping may have {LIMITS.max_urls:,} URLs at most: send it in parts")
     claims: dict[str, Claim | None] = {}
     errors: list[str] = []
     addresses, dates = Addresses(""), DateReader(now)
@@ -81,7 +90,7 @@ def read_signals(body: bytes, now: float) -> Ping | PushAnswer:
         np.array([claim.at if claim else np.nan for claim in usable], dtype=np.float64),
         np.array([claim.until if claim else np.nan for claim in usable], dtype=np.float64),
         "\n".join(claims),
-        [*errors[:MOST_ERRORS], *(["…"] if len(errors) > MOST_ERRORS else [])],
+        [*errors[: LIMITS.max_errors], *(["…"] if len(errors) > LIMITS.max_errors else [])],
     )
 
 
@@ -90,7 +99,7 @@ def _json(body: bytes) -> Any:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not JSON: it is not in UTF-8") from None
-    return load_json(text, MOST_VALUES)
+    return load_json(text, LIMITS.max_values)
 
 
 def _pinged(item: Any, addresses: Addresses, dates: DateReader) -> tuple[str, Claim | None]:
@@ -126,8 +135,8 @@ def read_indexnow_query(query: Mapping[str, str]) -> Ping | PushAnswer:
 
 def read_indexnow(body: bytes) -> Ping | PushAnswer:
     """Read IndexNow's POST: many URLs of one host."""
-    if len(body) > MOST_BYTES:
-        return refusal(413, f"at most {MOST_BYTES // 2**20} MB")
+    if len(body) > LIMITS.max_bytes:
+        return refusal(413, f"at most {LIMITS.max_bytes // 2**20} MB")
     try:
         given = _json(body)
     except InputError as error:
@@ -137,8 +146,8 @@ def read_indexnow(body: bytes) -> Ping | PushAnswer:
     host, key, urls, location = (given.get(name) for name in ("host", "key", "urlList", "keyLocation"))
     if not isinstance(host, str) or not isinstance(key, str) or not isinstance(location, str | None):
         return refusal(400, "host, key and keyLocation are texts; host and key are needed")
-    if not isinstance(urls, list) or not 0 < len(urls) <= MOST_URLS or not all(isinstance(u, str) for u in urls):
-        return refusal(400, f"urlList is a list of 1 to {MOST_URLS:,} URLs")
+    if not isinstance(urls, list) or not 0 < len(urls) <= LIMITS.max_urls or not all(isinstance(u, str) for u in urls):
+        return refusal(400, f"urlList is a list of 1 to {LIMITS.max_urls:,} URLs")
     return _indexnow(host.lower(), key, location, urls)
 
 

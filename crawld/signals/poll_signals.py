@@ -20,17 +20,27 @@ from itertools import islice
 
 import numpy as np
 
-from crawld.interfaces import Slices
 from crawld.model.signal import Signal, Source
-from crawld.signals.listed import Difference, Listed
+from crawld.signals.contract import Slices
+from crawld.signals.listed import ListedFile, ListingDifference
 from crawld.signals.matching import Ints, Keys, PageIndex
 
-FEWEST_FOR_EVENT = 5  # lastmods; fewer may well move together by chance
-SHARE_FOR_EVENT = 0.9
-FOUND_AT_ONCE = 5_000
-"""Entries that are looked up among our pages in one slice, some milliseconds with a million pages."""
-JUDGED_AT_ONCE = 500
-"""Changed entries that are judged in one slice."""
+
+@dataclass(frozen=True)
+class PollSignalsLimits:
+    """Numbers that bound and tune this module."""
+
+    min_for_event: int = 5  # lastmods; fewer may well move together by chance
+    share_for_event: float = 0.9
+    found_at_once: int = 5_000
+    """Entries that are looked up among our pages in one slice, some milliseconds with a million pages."""
+    judged_at_once: int = 500
+    """Changed entries that are judged in one slice."""
+
+
+LIMITS = PollSignalsLimits()
+
+
 SourceOf = Callable[[int, int], Source]
 """The source of a poll's signals, by how many entries moved of how many that could have."""
 
@@ -74,11 +84,11 @@ class Finding:
     @property
     def is_event(self) -> bool:
         """Whether nearly all lastmods moved at once."""
-        return self.of >= FEWEST_FOR_EVENT and self.moved >= SHARE_FOR_EVENT * self.of
+        return self.of >= LIMITS.min_for_event and self.moved >= LIMITS.share_for_event * self.of
 
 
 def find_signals(
-    listed: Listed, difference: Difference, source_of: SourceOf, known: Known, now: float
+    listed: ListedFile, difference: ListingDifference, source_of: SourceOf, known: Known, now: float
 ) -> Slices[Finding]:
     """What the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, known, now)
@@ -92,7 +102,7 @@ def find_signals(
         news = difference.news[positions] | difference.first_sight[positions] | difference.anew[positions]
         first_seen += int(difference.first_sight[positions].sum())
         pairs = zip(positions[news].tolist(), ids[news].tolist(), strict=True)
-        while some := list(islice(pairs, JUDGED_AT_ONCE)):
+        while some := list(islice(pairs, LIMITS.judged_at_once)):
             for position, page_id in some:
                 if known.gone(page_id) and (difference.news[position] or difference.anew[position]):
                     judge.relisted(position, page_id)
@@ -124,15 +134,15 @@ def find_signals(
 
 def _find(pages: PageIndex, keys: Keys) -> Iterator[tuple[Ints, Ints]]:
     """Positions and ids of our pages among the keys, a slice after the other."""
-    for start in range(0, len(keys), FOUND_AT_ONCE):
-        positions, ids = pages.find(keys[start : start + FOUND_AT_ONCE])
+    for start in range(0, len(keys), LIMITS.found_at_once):
+        positions, ids = pages.find(keys[start : start + LIMITS.found_at_once])
         yield positions + start, ids
 
 
 class _Judge:
     """Turns what moved into signals."""
 
-    def __init__(self, listed: Listed, known: Known, now: float) -> None:
+    def __init__(self, listed: ListedFile, known: Known, now: float) -> None:
         self.listed, self.known, self.now = listed, known, now
         self.stamps: list[int] = []  # of each signal
         self.discarded = 0
@@ -169,6 +179,6 @@ class _Judge:
         signals: list[Signal] = []
         for number, (page_id, at, stale) in enumerate(self._found, 1):
             signals.append(Signal(page_id, source, self.now, None if math.isnan(at) else at, stale))
-            if number % JUDGED_AT_ONCE == 0:
+            if number % LIMITS.judged_at_once == 0:
                 yield
         return signals

@@ -3,37 +3,191 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
-from crawld.content.lists.listing import locate
-from crawld.interfaces import Discoveries, Poll, PollResult, Slices, SourceFile
 from crawld.model.fetched import Outcome, Purpose, Request
-from crawld.model.signal import Claimed, Signal, Source
+from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_source
 from crawld.model.url import host_of, host_of_target, origin_of
-from crawld.signals import indexes
-from crawld.signals.baseline import EMPTY, Baseline
-from crawld.signals.files import FIRST_WAIT, SHORTEST_WAIT, File, Origin, restored
-from crawld.signals.listed import Difference, Listed
+from crawld.read.listing import locate
+from crawld.signals.contract import Discoveries, PollResult, Slices
+from crawld.signals.files import LIMITS as FILES_LIMITS
+from crawld.signals.files import File, Origin, restored
+from crawld.signals.listed import EMPTY, Baseline, ListedFile, ListingDifference
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
-from crawld.signals.reading import Polled, Reading, read_answer
+from crawld.signals.reading import Polled, PollReading, read_answer, site_of
 from crawld.signals.schedule import PollSchedule
-from crawld.signals.site_moves import Share, SiteMoves
-from crawld.signals.sites import site_of
+from crawld.store.contract import Poll, SourceFile
 
-MOST_BYTES = 50 * 2**20
-MOST_SITEMAP_LINES = 100
-MOST_RECENT = 50_000
-"""Signals remembered so that another file does not tell them again, and as many older ones."""
-MOST_LINKED_FEEDS = 20
-"""Feeds of one page that are looked at."""
-SIGNALS_AT_ONCE = 2_000
-"""Signals that are looked through in one slice."""
-EXPORTED_AT_ONCE = 50
-"""Files that are made ready for the store in one slice."""
+
+@dataclass(frozen=True)
+class PolledSourcesLimits:
+    """Numbers that bound and tune this module."""
+
+    walked_at_once: int = 100
+    """Files of an index that are looked at in one slice."""
+    step: float = 5.0  # seconds from one file to the next
+    deepest: int = 2  # an index in an index, and no further
+    together_seconds: float = 300.0
+    """Moves of two files of one site within this time are taken for one event."""
+    max_sites: int = 10_000
+    """Sites whose latest moves are remembered; beyond it the older half is forgotten."""
+    max_bytes: int = 50 * 2**20
+    max_sitemap_lines: int = 100
+    max_recent: int = 50_000
+    """Signals remembered so that another file does not tell them again, and as many older ones."""
+    max_linked_feeds: int = 20
+    """Feeds of one page that are looked at."""
+    signals_at_once: int = 2_000
+    """Signals that are looked through in one slice."""
+    exported_at_once: int = 50
+    """Files that are made ready for the store in one slice."""
+
+
+LIMITS = PolledSourcesLimits()
+
+
+# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWalk:
+    """What reading an index led to."""
+
+    planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
+    moved: Sequence[File] = field(default=())  # the latter
+    removed: Sequence[str] = field(default=())
+
+    @property
+    def news(self) -> bool:
+        """Whether the index said anything new."""
+        return bool(self.planned or self.removed)
+
+
+def walk_index(schedule: PollSchedule, index: File, reading: PollReading, now: float) -> Slices[IndexWalk]:
+    """Watch what an index lists, poll sooner what it says has changed, and drop what it lists no more.
+
+    A file whose lastmod stands still keeps its own rhythm: lastmod hastens, it never vetoes.
+    """
+    known = {file.url: file for file in schedule.children(index.url)}
+    if not reading.children and not known:
+        return IndexWalk()
+    listed = {child.url: child.stamp for child in reading.children if child.url != index.url}
+    removed = [url for url in known if url not in listed] if reading.complete else []
+    for url in removed:
+        schedule.remove(url)
+    planned: list[File] = []
+    moved: list[File] = []
+    if index.depth >= LIMITS.deepest:
+        return IndexWalk(removed=removed)
+    for number, (url, stamp) in enumerate(listed.items()):
+        if number % LIMITS.walked_at_once == 0:
+            yield
+        file = known.get(url)
+        if file is None:
+            file = _child(index, reading, url, stamp, now + len(planned) * LIMITS.step)
+            if schedule.add(file):
+                planned.append(file)
+        elif stamp not in (0, file.stamp) and url in schedule:
+            file.stamp = stamp
+            file.next_poll = min(file.next_poll, now + len(planned) * LIMITS.step)
+            schedule.plan(file)
+            planned.append(file)
+            moved.append(file)
+    return IndexWalk(planned, moved, removed)
+
+
+def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -> File:
+    """A file that an index lists. Where a stranger answered for the index, the child may speak for that one alone."""
+    stranger, host = reading.answered_by, host_of_target(url)
+    speaks_for = (
+        (stranger,)
+        if stranger
+        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: FILES_LIMITS.max_spoken_for]
+    )
+    given = index.origin is Origin.CONFIG and stranger is None
+    return File(
+        url,
+        Source.SITEMAP,
+        host,
+        Origin.CONFIG if given else Origin.INDEX,
+        speaks_for,
+        index.url,
+        index.depth + 1,
+        planter=index.planter,
+        next_poll=at,
+        stamp=stamp,
+    )
+
+
+# How many lastmods of a site moved together, counted over all its files that were polled within minutes.
+
+
+@dataclass(frozen=True, slots=True)
+class MovedShare:
+    """How much of a file moved in one poll, and how many entries all files of its site list."""
+
+    moved: int
+    listed: int  # entries that could have moved
+    site_lists: int
+
+
+@dataclass(slots=True)
+class _Moves:
+    """The latest moves of one site: by file, the latest last, when they were seen and how many entries moved."""
+
+    by_file: dict[str, tuple[float, int]] = field(default_factory=dict)
+    total: int = 0
+
+    def note(self, file: str, moved: int, now: float) -> None:
+        """Take in a file's moves in place of its earlier ones; forget those of long ago."""
+        self.forget(file)
+        while self.by_file:
+            oldest, (seen, _) = next(iter(self.by_file.items()))
+            if now - seen <= LIMITS.together_seconds:
+                break
+            self.forget(oldest)
+        self.by_file[file] = (now, moved)
+        self.total += moved
+
+    def forget(self, file: str) -> None:
+        """Leave a file's moves out."""
+        self.total -= self.by_file.pop(file, (0.0, 0))[1]
+
+
+class SiteMoves:
+    """The latest moves of every site."""
+
+    def __init__(self) -> None:
+        self._sites: dict[str, _Moves] = {}
+
+    def expect(self, site: str, file: str, now: float) -> None:
+        """An index says that a file has changed: at least one of its entries has moved."""
+        self._note(site, file, 1, now)
+
+    def source(self, site: str, file: str, share: MovedShare, now: float) -> Source:
+        """The source of a poll's signals: by the share that moved in the file, or in the site's files together."""
+        if not share.moved:
+            if site in self._sites:
+                self._sites[site].forget(file)
+            return Source.SITEMAP
+        together = self._note(site, file, share.moved, now)
+        in_file = sitemap_source(share.moved, share.listed)
+        in_site = sitemap_source(together, max(share.site_lists, together))
+        return max(in_file, in_site, key=SITEMAPS.index)
+
+    def _note(self, site: str, file: str, moved: int, now: float) -> int:
+        moves = self._sites.pop(site, None) or _Moves()
+        moves.note(file, moved, now)
+        self._sites[site] = moves  # the latest last
+        if len(self._sites) > LIMITS.max_sites:
+            self._sites = dict(list(self._sites.items())[LIMITS.max_sites // 2 :])
+        return moves.total
+
+
 _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 
@@ -56,8 +210,8 @@ class PollSettings:
     discovery: Discovery | None = None
     others: bool = False  # whether changes that files list on other sites are told: other workers hold those pages
     sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
-    first_wait: float = FIRST_WAIT  # seconds between the first two polls of a file
-    shortest_wait: float = SHORTEST_WAIT
+    first_wait: float = FILES_LIMITS.first_wait  # seconds between the first two polls of a file
+    shortest_wait: float = FILES_LIMITS.min_wait
 
 
 class PolledSources:
@@ -151,7 +305,7 @@ class PolledSources:
             return []
         if answered is not None and site_of(host_of(answered)) != site_of(host):
             sitemaps = ()
-        named = [locate(line, robots_url) for line in sitemaps[:MOST_SITEMAP_LINES]]
+        named = [locate(line, robots_url) for line in sitemaps[: LIMITS.max_sitemap_lines]]
         files = [
             File(url, Source.SITEMAP, host_of_target(url), Origin.ROBOTS, speaks_for=(host,), next_poll=now)
             for url in dict.fromkeys(named)
@@ -168,7 +322,7 @@ class PolledSources:
         room = self.schedule.budgets.room_for_feeds(host)
         if room <= 0 or not self._settings.find_feeds or not self._may_plant(host):
             return []
-        named = dict.fromkeys(locate(feed, page_url) for feed in feeds[:MOST_LINKED_FEEDS])
+        named = dict.fromkeys(locate(feed, page_url) for feed in feeds[: LIMITS.max_linked_feeds])
         urls = [url for url in named if url and url not in self.schedule]
         return self._watch(
             [
@@ -194,7 +348,7 @@ class PolledSources:
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
         """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
         for file in self.schedule.due(now, explore=explore):
-            yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, MOST_BYTES)
+            yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, LIMITS.max_bytes)
 
     def prefers(self, request: Request) -> bool:
         """Whether the poll goes before exploring ones."""
@@ -216,11 +370,11 @@ class PolledSources:
             file.next_poll = not_before
             self.schedule.plan(file)
 
-    def reader(self, request: Request) -> Callable[[Outcome, float], Reading]:
+    def reader(self, request: Request) -> Callable[[Outcome, float], PollReading]:
         """What reads the answer to a poll; it can run in a worker."""
         return self.reader_of(request.url)
 
-    def reader_of(self, url: str) -> Callable[[Outcome, float], Reading]:
+    def reader_of(self, url: str) -> Callable[[Outcome, float], PollReading]:
         """What reads the file at `url`, polled or delivered; it can run in a worker."""
         file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
@@ -228,7 +382,7 @@ class PolledSources:
             return partial(read_answer, Polled(url, frozenset()))
         return partial(read_answer, Polled(url, file.hosts, file.baseline, scope, self._settings.others))
 
-    def finish(self, request: Request, reading: Reading, now: float) -> Slices[PollResult]:
+    def finish(self, request: Request, reading: PollReading, now: float) -> Slices[PollResult]:
         """Decide what the answer means, and when to ask again."""
         file = self.schedule.get(request.url)
         if file is None:  # its index dropped it meanwhile
@@ -267,7 +421,7 @@ class PolledSources:
             file.next_poll = min(file.next_poll, now)
             self.schedule.plan(file)
 
-    def take_delivery(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
+    def take_delivery(self, url: str, reading: PollReading, now: float) -> Slices[PollResult]:
         """A hub delivered the feed at `url`: what it brought, without a poll; the next one will not tell it again."""
         file = self.schedule.get(url)
         if file is None or reading.listed is None or reading.difference is None or reading.trouble is not None:
@@ -283,14 +437,14 @@ class PolledSources:
         )
 
     def _compared(
-        self, file: File, listed: Listed, difference: Difference, kind: Source, now: float
+        self, file: File, listed: ListedFile, difference: ListingDifference, kind: Source, now: float
     ) -> Slices[Finding]:
         known = Known(self.pages, self._last_success, self._delay(kind), self._gone)
 
         def source_of(moved: int, of: int) -> Source:
             if kind is not Source.SITEMAP:
                 return kind
-            share = Share(moved, of, self.schedule.budgets.entries(file.planter))
+            share = MovedShare(moved, of, self.schedule.budgets.entries(file.planter))
             return self._moves.source(file.planter, file.url, share, now)
 
         finding = yield from find_signals(listed, difference, source_of, known, now)
@@ -301,7 +455,7 @@ class PolledSources:
         return finding
 
     def _taken(
-        self, file: File, reading: Reading, listed: Listed, difference: Difference, now: float
+        self, file: File, reading: PollReading, listed: ListedFile, difference: ListingDifference, now: float
     ) -> Slices[PollResult]:
         feed = reading.form is not None and reading.form.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
@@ -311,7 +465,7 @@ class PolledSources:
         first = not file.baseline
         finding = yield from self._compared(file, listed, difference, file.source, now)
         signals, useful = yield from self._unheard(finding)
-        walk = yield from indexes.walk(self.schedule, file, reading, now)
+        walk = yield from walk_index(self.schedule, file, reading, now)
         for moved in walk.moved:
             self._moves.expect(moved.planter, moved.url, now)
         file.changes += bool(finding.moved or finding.new or walk.news or first)
@@ -350,13 +504,13 @@ class PolledSources:
                 self._recent[heard] = stamp
                 news.append(signal)
                 useful += not signal.stale
-            if len(self._recent) >= MOST_RECENT:
+            if len(self._recent) >= LIMITS.max_recent:
                 self._recent, self._less_recent = {}, self._recent
-            if number % SIGNALS_AT_ONCE == 0:
+            if number % LIMITS.signals_at_once == 0:
                 yield
         return news, useful
 
-    def _discoveries(self, listed: Listed, finding: Finding, *, complete: bool) -> Discoveries | None:
+    def _discoveries(self, listed: ListedFile, finding: Finding, *, complete: bool) -> Discoveries | None:
         discovery = self._settings.discovery
         if discovery is None:
             return None
@@ -379,7 +533,7 @@ class PolledSources:
         return totals
 
 
-def _elsewhere(listed: Listed, difference: Difference, source: Source) -> Sequence[Claimed]:
+def _elsewhere(listed: ListedFile, difference: ListingDifference, source: Source) -> Sequence[Claimed]:
     """The changes that a file told of pages on other sites; what it lists for the first time is no change."""
     urls, claims = listed.other_urls.split("\n"), listed.at[listed.others].tolist()
     moved = np.flatnonzero(difference.news[listed.others]).tolist()
@@ -391,12 +545,12 @@ def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
     polls = []
     for number, file in enumerate(files, 1):
         polls.append(Poll(file.exported(), polls=0))
-        if number % EXPORTED_AT_ONCE == 0:
+        if number % LIMITS.exported_at_once == 0:
             yield
     return polls
 
 
-def _summary(finding: Finding, listed: Listed, useful: int, stale: int) -> str:
+def _summary(finding: Finding, listed: ListedFile, useful: int, stale: int) -> str:
     parts = {
         "entries": len(listed.keys),
         "ours": len(finding.pages),

@@ -14,23 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from crawld.interfaces import Slices, at_once
 from crawld.model.fetched import Fetched, Outcome
-from crawld.model.push import KeyCheck, PushAnswer
-from crawld.model.signal import Signal, Source
+from crawld.model.signal import KeyCheck, PushAnswer, Signal, Source
 from crawld.model.url import host_of_target
+from crawld.signals.contract import Slices, at_once
 from crawld.signals.matching import Keys
-from crawld.signals.pings import MOST_URLS, Ping, read_indexnow, read_indexnow_query, read_signals
-from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
+from crawld.signals.pings import LIMITS as PINGS_LIMITS
+from crawld.signals.pings import Ping, read_indexnow, read_indexnow_query, read_signals
+from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
+from crawld.signals.poll_signals import Known
 
-MOST_NAMED = 20  # unknown URLs named in an answer
-MOST_PENDING = 100  # hosts of which a key is being checked
-MOST_KEYS = 10_000
-KEY_HOLDS = 86_400.0
-DENIAL_HOLDS = 3_600.0
-MAX_DENIALS = 3
-"""Keys that a host denies in a row before no new one is checked for as long as a denial holds."""
-LONGEST_KEY_FILE = 1_000  # bytes: a key has 128 at most
+
+@dataclass(frozen=True)
+class PushInboxLimits:
+    """Numbers that bound and tune this module."""
+
+    max_named: int = 20  # unknown URLs named in an answer
+    max_pending: int = 100  # hosts of which a key is being checked
+    max_keys: int = 10_000
+    key_holds: float = 86_400.0
+    denial_holds: float = 3_600.0
+    max_denials: int = 3
+    """Keys that a host denies in a row before no new one is checked for as long as a denial holds."""
+    max_key_file: int = 1_000  # bytes: a key has 128 at most
+
+
+LIMITS = PushInboxLimits()
 
 
 @dataclass(slots=True)
@@ -72,7 +81,7 @@ class PushInbox:
         elsewhere: list[tuple[str, float | None]] = []
         if len(unknown):
             urls = ping.urls.split("\n")
-            answer["unknown_urls"] = [urls[i] for i in unknown[:MOST_NAMED].tolist()]
+            answer["unknown_urls"] = [urls[i] for i in unknown[: LIMITS.max_named].tolist()]
             claimed = ping.at[unknown].tolist()
             elsewhere = [
                 (urls[i], None if math.isnan(at) else at) for i, at in zip(unknown.tolist(), claimed, strict=True)
@@ -86,7 +95,7 @@ class PushInbox:
         positions, ids = self.known.pages.find(ping.keys)
         signals: list[Signal] = []
         for number, (position, page_id) in enumerate(zip(positions.tolist(), ids.tolist(), strict=True)):
-            if number % JUDGED_AT_ONCE == 0:
+            if number % POLL_SIGNALS_LIMITS.judged_at_once == 0:
                 yield
             last = self.known.last_success(page_id)
             if math.isnan(last) or now - last < self.known.delay:
@@ -113,14 +122,14 @@ class PushInbox:
         if pending != check or (waiting is None and not self._may_check(check.host, now, proved=proved)):
             return accepted
         known = np.union1d(ping.keys, waiting) if waiting is not None else ping.keys
-        self._pending[check.host] = (check, known[:MOST_URLS])
+        self._pending[check.host] = (check, known[: PINGS_LIMITS.max_urls])
         return replace(accepted, check=check if waiting is None else None)
 
     def _may_check(self, host: str, now: float, *, proved: bool) -> bool:
         """Whether the host may be asked for a key: a new one unless it denied many, one it served always."""
         denials, at = self._denials.get(host, (0, -math.inf))
-        paused = denials >= MAX_DENIALS and now < at + DENIAL_HOLDS
-        return len(self._pending) < MOST_PENDING and (proved or not paused)
+        paused = denials >= LIMITS.max_denials and now < at + LIMITS.denial_holds
+        return len(self._pending) < LIMITS.max_pending and (proved or not paused)
 
     def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
         """Take over what asking the host for the key brought: the signals that waited for it, if it vouches.
@@ -132,13 +141,13 @@ class PushInbox:
             isinstance(outcome, Fetched)
             and outcome.status == 200
             and host_of_target(outcome.url) == check.host
-            and outcome.body[:LONGEST_KEY_FILE].decode("utf-8-sig", "replace").strip() == check.key
+            and outcome.body[: LIMITS.max_key_file].decode("utf-8-sig", "replace").strip() == check.key
         )
         for known in (self._keys, self._denials):
-            if len(known) >= MOST_KEYS:
+            if len(known) >= LIMITS.max_keys:
                 known.clear()
         denials, at = self._denials.pop(check.host, (0, now))
         if not valid:
-            self._denials[check.host] = ((0 if now >= at + DENIAL_HOLDS else denials) + 1, now)
-        self._keys[check.location, check.key] = (valid, now + (KEY_HOLDS if valid else DENIAL_HOLDS))
+            self._denials[check.host] = ((0 if now >= at + LIMITS.denial_holds else denials) + 1, now)
+        self._keys[check.location, check.key] = (valid, now + (LIMITS.key_holds if valid else LIMITS.denial_holds))
         return at_once(self._signals(Ping.of_keys(keys), now))[0] if valid and keys is not None else []

@@ -5,20 +5,35 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crawld.content.lists.feed import links_of_header
-from crawld.content.lists.listing import Entry, Form, Kind, Listing, UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
 from crawld.model.url import host_of, host_of_target, identity
-from crawld.signals.baseline import stamp_of
-from crawld.signals.listed import Difference, Listed, differ
+from crawld.read.feed import links_of_header
+from crawld.read.listing import Entry, EntryKind, FileForm, Listing, UnreadableError
+from crawld.read.sitemap import read_sitemap
+from crawld.signals.listed import ListedFile, ListingDifference, differ, stamp_of
 from crawld.signals.matching import keys_of
-from crawld.signals.sites import site_of
 
-MOST_CHILDREN = 2_000
-"""Sitemaps that are taken from one index; the latest where it lists more."""
-LONGEST_VALIDATOR = 1_000
-"""Characters of an ETag or Last-Modified that are kept: longer ones are left out."""
+
+@dataclass(frozen=True)
+class ReadingLimits:
+    """Numbers that bound and tune this module."""
+
+    max_children: int = 2_000
+    """Sitemaps that are taken from one index; the latest where it lists more."""
+    max_validator: int = 1_000
+    """Characters of an ETag or Last-Modified that are kept: longer ones are left out."""
+
+
+LIMITS = ReadingLimits()
+
+
+# Which hosts belong together.
+
+
+def site_of(host: str) -> str:
+    """The name two hosts share that may speak for each other: with or without `www.`, on any port."""
+    name = host if host.startswith("[") else host.partition(":")[0]
+    return name.removeprefix("www.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +56,12 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PollReading:
     """What an answer brought: a listing, nothing new (`unchanged`), or `trouble` in words."""
 
-    form: Form | None = None
-    listed: Listed | None = None
-    difference: Difference | None = None
+    form: FileForm | None = None
+    listed: ListedFile | None = None
+    difference: ListingDifference | None = None
     children: Sequence[Child] = field(default=())
     complete: bool = False
     unchanged: bool = False
@@ -60,29 +75,29 @@ class Reading:
     size: int = 0
 
 
-def read_answer(polled: Polled, outcome: Outcome, now: float) -> Reading:
+def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
     """Read a poll's answer. Pure: it runs in a worker.
 
     A file speaks for the host that finally answered. Where a redirect led to another site, that site was named by
     nobody who may: it speaks for itself alone, and its hubs are not asked.
     """
     if isinstance(outcome, FetchFailed):
-        return Reading(trouble=f"{outcome.trouble}: {outcome.detail}".removesuffix(": "))
+        return PollReading(trouble=f"{outcome.trouble}: {outcome.detail}".removesuffix(": "))
     if not isinstance(outcome, Fetched):
-        return Reading(trouble="redirected")
+        return PollReading(trouble="redirected")
     if outcome.status == 304:
-        return Reading(unchanged=True)
+        return PollReading(unchanged=True)
     if outcome.status in GONE_STATUSES:
-        return Reading(gone=True, trouble=f"status {outcome.status}")
+        return PollReading(gone=True, trouble=f"status {outcome.status}")
     try:
         listing = read_sitemap(outcome.body, outcome.url, now)
     except UnreadableError as error:
-        return Reading(trouble=str(error), size=len(outcome.body))
+        return PollReading(trouble=str(error), size=len(outcome.body))
     stranger = _stranger(polled.url, outcome.url)
     own = site_of(host_of(polled.url)) if polled.others else None
     listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope, own)
     hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
-    return Reading(
+    return PollReading(
         form=listing.form,
         listed=listed,
         difference=differ(polled.baseline, listed, feed=listing.form.is_feed, complete=listing.complete),
@@ -104,19 +119,19 @@ def _stranger(asked: str, answered: str) -> str | None:
 
 
 def _validator(value: str | None) -> str | None:
-    return value if value is not None and len(value) <= LONGEST_VALIDATOR else None
+    return value if value is not None and len(value) <= LIMITS.max_validator else None
 
 
 def _children(listing: Listing, url: str) -> Sequence[Child]:
     """The sitemaps that an index lists, the latest first."""
-    children = {e.loc: stamp_of(e.lastmod) for e in listing.entries if e.kind is Kind.SITEMAP and e.loc != url}
+    children = {e.loc: stamp_of(e.lastmod) for e in listing.entries if e.kind is EntryKind.SITEMAP and e.loc != url}
     latest = sorted(children.items(), key=lambda item: -item[1])
-    return [Child(loc, stamp) for loc, stamp in latest[:MOST_CHILDREN]]
+    return [Child(loc, stamp) for loc, stamp in latest[: LIMITS.max_children]]
 
 
-def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...], own: str | None) -> Listed:
+def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, ...], own: str | None) -> ListedFile:
     """The pages that a file may speak for; `own` is its site, where those on other sites are told by their URLs."""
-    pages: Sequence[Entry] = [entry for entry in listing.entries if entry.kind is not Kind.SITEMAP]
+    pages: Sequence[Entry] = [entry for entry in listing.entries if entry.kind is not EntryKind.SITEMAP]
     total = len(pages)
     if hosts is not None:
         sites = {site_of(host) for host in hosts}
@@ -133,7 +148,7 @@ def _columns(listing: Listing, hosts: frozenset[str] | None, scope: tuple[str, .
     urls = [pages[i].loc for i in order.tolist()] if scope or own is not None else []
     wanted = [i for i, url in enumerate(urls) if identity(url).startswith(scope)] if scope else []
     others = [i for i, url in enumerate(urls) if site_of(host_of_target(url)) != own] if own is not None else []
-    return Listed(
+    return ListedFile(
         keys[order],
         stamps[order],
         at[order],

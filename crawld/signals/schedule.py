@@ -1,10 +1,246 @@
 """Which files are watched, and which to poll next."""
 
-from collections.abc import Iterator, Sequence
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
-from crawld.signals.files import File
-from crawld.signals.planting import Budgets
-from crawld.signals.poll_rotation import PollRotation
+from crawld.signals.files import File, Origin
+from crawld.signals.reading import site_of
+
+
+@dataclass(frozen=True)
+class ScheduleLimits:
+    """Numbers that bound and tune this module."""
+
+    max_files: int = 100_000
+    """Files watched in all, at some 700 bytes each."""
+    max_files_per_host: int = 2_000
+    """Files on one host, whoever planted them: an index may have as many."""
+    max_planted: int = 2_000
+    """Files one host plants in all."""
+    max_planted_elsewhere: int = 500
+    """Files one host plants on other sites, such as the network that delivers its sitemaps."""
+    max_other_hosts: int = 5
+    """Other hosts on which one host plants."""
+    max_feeds_per_host: int = 5
+    """Feeds of a host that are found by links in pages."""
+    max_remembered_bytes: int = 256 * 2**20
+    """What all files listed, packed: some 20 million entries."""
+    max_remembered_bytes_per_planter: int = 16 * 2**20
+    """What the files listed that one host planted, packed: more than a million entries."""
+    max_offered: int = 16
+    """Sites whose files are offered for one slot; those that cannot be asked make room for others at the next one."""
+    max_looked_at: int = 200
+    """Sites that are looked at for one slot, those included that turn out to have nothing due."""
+    spare_entries: int = 16
+    """Entries that a lane may have beside two for each of its files."""
+
+
+LIMITS = ScheduleLimits()
+
+
+# How many files one host may have us watch: whoever names a file plants it, and pays for it.
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one host has planted."""
+
+    files: int = 0
+    feeds: int = 0  # found by links in pages
+    elsewhere: int = 0
+    others: Counter[str] = field(default_factory=Counter)  # files by host, of other sites
+    remembered: int = 0  # bytes
+    entries: int = 0  # pages that the files list
+
+
+class Budgets:
+    """What each host has planted, and whether there is room for more."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[str, _Tally] = {}
+        self._on_host: Counter[str] = Counter()
+        self._files = self._remembered = 0
+
+    def watches(self, host: str) -> bool:
+        """Whether any file of the host is watched."""
+        return host in self._on_host
+
+    def room_for_feeds(self, planter: str) -> int:
+        """How many feeds a host may still have found by links in its pages."""
+        return (
+            LIMITS.max_feeds_per_host - self._tallies[planter].feeds
+            if planter in self._tallies
+            else LIMITS.max_feeds_per_host
+        )
+
+    def has_room(self, file: File) -> bool:
+        """Whether the host that plants the file may do so. What the settings name may lie on any host."""
+        if self._files >= LIMITS.max_files or self._on_host[file.host] >= LIMITS.max_files_per_host:
+            return False
+        tally = self._tallies.get(file.planter)
+        if tally is None:
+            return True
+        if tally.files >= LIMITS.max_planted or (
+            file.origin is Origin.PAGE and tally.feeds >= LIMITS.max_feeds_per_host
+        ):
+            return False
+        if file.origin is Origin.CONFIG or site_of(file.host) == site_of(file.planter):
+            return True
+        known = file.host in tally.others or len(tally.others) < LIMITS.max_other_hosts
+        return known and tally.elsewhere < LIMITS.max_planted_elsewhere
+
+    def add(self, file: File) -> None:
+        """Count a file for the host that planted it."""
+        self._count(file, 1)
+
+    def remove(self, file: File) -> None:
+        """Count a file no longer."""
+        self._count(file, -1)
+
+    def _count(self, file: File, step: int) -> None:
+        tally = self._tallies.setdefault(file.planter, _Tally())
+        self._files += step
+        self._on_host[file.host] += step
+        if not self._on_host[file.host]:
+            del self._on_host[file.host]
+        tally.files += step
+        tally.feeds += step * (file.origin is Origin.PAGE)
+        if site_of(file.host) != site_of(file.planter):
+            tally.elsewhere += step
+            tally.others[file.host] += step
+            if not tally.others[file.host]:
+                del tally.others[file.host]
+        tally.entries += step * file.entries
+        self._remember(tally, step * len(file.baseline))
+        if not tally.files:
+            del self._tallies[file.planter]
+
+    def _remember(self, tally: _Tally, size: int) -> None:
+        tally.remembered += size
+        self._remembered += size
+
+    def entries(self, planter: str) -> int:
+        """How many pages the files list that a host planted."""
+        return self._tallies[planter].entries if planter in self._tallies else 0
+
+    def count_entries(self, file: File, entries: int) -> None:
+        """Take over how many pages a watched file lists."""
+        self._tallies[file.planter].entries += entries - file.entries
+        file.entries = entries
+
+    def remember(self, file: File, baseline: bytes) -> bool:
+        """Keep what a watched file listed; False where its planter, or all together, would hold too much."""
+        tally, more = self._tallies[file.planter], len(baseline) - len(file.baseline)
+        fits = self._remembered + more <= LIMITS.max_remembered_bytes
+        if more > 0 and not (fits and tally.remembered + more <= LIMITS.max_remembered_bytes_per_planter):
+            return False
+        self._remember(tally, more)
+        file.baseline = baseline
+        return True
+
+
+# The order of polls: files that are due come up in rotation over the sites that planted them, and over their hosts.
+
+
+class _Lane:
+    """The files that one site planted on one host, by the time of their next poll."""
+
+    __slots__ = ("entries", "files", "rests_until")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, str]] = []  # a heap; those of files planned anew since are out of date
+        self.files = 0
+        self.rests_until = float("-inf")
+
+
+class PollRotation:
+    """Files by the time of their next poll; `planned` gives a file where that entry is up to date."""
+
+    def __init__(self, planned: Callable[[float, str], File | None]) -> None:
+        self._planned = planned
+        self._lanes: dict[str, dict[str, _Lane]] = {}  # planter -> host -> lane, each in the order of turns
+        self._awake: dict[str, None] = {}  # planters with files that may be due, in the order of turns
+        self._asleep: list[tuple[float, str]] = []  # a heap of the others, by when to look again
+        self._wakes_at: dict[str, float] = {}
+
+    def join(self, file: File) -> None:
+        """A file takes part."""
+        self._lanes.setdefault(file.planter, {}).setdefault(file.host, _Lane()).files += 1
+
+    def leave(self, file: File) -> None:
+        """A file takes part no more."""
+        lanes = self._lanes[file.planter]
+        lanes[file.host].files -= 1
+        if not lanes[file.host].files:
+            del lanes[file.host]
+        if not lanes:
+            del self._lanes[file.planter]
+            self._awake.pop(file.planter, None)
+            self._wakes_at.pop(file.planter, None)
+
+    def plan(self, file: File) -> None:
+        """Take over the time of a file's next poll."""
+        lane = self._lanes[file.planter][file.host]
+        heapq.heappush(lane.entries, (file.next_poll, file.url))
+        if len(lane.entries) > 2 * lane.files + LIMITS.spare_entries:
+            lane.entries = sorted({entry for entry in lane.entries if self._planned(*entry) is not None})
+        self._wake(file.planter, max(file.next_poll, lane.rests_until))
+
+    def rest(self, planter: str, host: str, until: float) -> None:
+        """Offer nothing of a host until then: it may not be asked."""
+        lane = self._lanes.get(planter, {}).get(host)
+        if lane is not None:
+            lane.rests_until = until
+
+    def _wake(self, planter: str, at: float) -> None:
+        if planter not in self._awake and at < self._wakes_at.get(planter, float("inf")):
+            self._wakes_at[planter] = at
+            heapq.heappush(self._asleep, (at, planter))
+
+    def due(self, now: float) -> Iterator[File]:
+        """Files to poll now, one of each site, least recently offered first; whoever stops leaves the rest its turn."""
+        while self._asleep and self._asleep[0][0] <= now:
+            at, planter = heapq.heappop(self._asleep)
+            if self._wakes_at.get(planter) == at:
+                del self._wakes_at[planter]
+                self._awake[planter] = None
+        offered = 0
+        for planter in list(islice(self._awake, LIMITS.max_looked_at)):
+            if offered == LIMITS.max_offered:
+                break
+            if planter not in self._awake:  # its last file left while another was offered
+                continue
+            del self._awake[planter]
+            file = self._first_due(planter, now)
+            if file is None:
+                times = [
+                    max(lane.entries[0][0], lane.rests_until) for lane in self._lanes[planter].values() if lane.entries
+                ]
+                if times:
+                    self._wake(planter, min(times))
+                continue
+            self._awake[planter] = None
+            offered += 1
+            yield file
+
+    def _first_due(self, planter: str, now: float) -> File | None:
+        """The longest waiting file of the host whose turn it is, of those that may be asked."""
+        lanes = self._lanes[planter]
+        for host in list(lanes):
+            lane = lanes[host]
+            while lane.entries and self._planned(*lane.entries[0]) is None:
+                heapq.heappop(lane.entries)
+            if (
+                lane.entries
+                and max(lane.entries[0][0], lane.rests_until) <= now
+                and (file := self._planned(*lane.entries[0]))
+            ):
+                lanes[host] = lanes.pop(host)
+                return file
+        return None
 
 
 class PollSchedule:

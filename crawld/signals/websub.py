@@ -13,23 +13,35 @@ import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
-from crawld.interfaces import Delivery, Poll, PollResult, Slices
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
+from crawld.signals.contract import Delivery, PollResult, Slices
 from crawld.signals.files import File
 from crawld.signals.polled_sources import PolledSources
-from crawld.signals.reading import Reading
+from crawld.signals.reading import PollReading
+from crawld.store.contract import Poll
 
-LEASE = 10 * 86_400.0
-LONGEST_LEASE = 30 * 86_400.0
-RENEW_BEFORE = 86_400.0
-ASK_AGAIN = 86_400.0
-MAX_UNCONFIRMED = 5
-"""Hosts of hubs that never confirmed anything which are asked in a day."""
-MOST_DELIVERED = 4 * 2**20
+
+@dataclass(frozen=True)
+class WebsubLimits:
+    """Numbers that bound and tune this module."""
+
+    lease: float = 10 * 86_400.0
+    max_lease: float = 30 * 86_400.0
+    renew_before: float = 86_400.0
+    ask_again: float = 86_400.0
+    max_unconfirmed: int = 5
+    """Hosts of hubs that never confirmed anything which are asked in a day."""
+    max_delivered: int = 4 * 2**20
+
+
+LIMITS = WebsubLimits()
+
+
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
 
 
@@ -55,7 +67,12 @@ class Subscriptions:
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
         file = self._sources.schedule.get(url)
-        if file is None or not hubs or now < file.hub_asked_at + ASK_AGAIN or now < file.hub_until - RENEW_BEFORE:
+        if (
+            file is None
+            or not hubs
+            or now < file.hub_asked_at + LIMITS.ask_again
+            or now < file.hub_until - LIMITS.renew_before
+        ):
             return None
         self._tokens()
         if not self._may_ask(file.host, host_of(hubs[0]), now):
@@ -66,12 +83,12 @@ class Subscriptions:
     def _may_ask(self, feed_host: str, hub_host: str, now: float) -> bool:
         """Whether the hub is the one of the feed's host, and has confirmed something or is one of today's few."""
         other, at = self._hub_of.get(feed_host, (hub_host, now))
-        if other != hub_host and (other in self._confirmed or now < at + ASK_AGAIN):
+        if other != hub_host and (other in self._confirmed or now < at + LIMITS.ask_again):
             return False
         if hub_host in self._confirmed:
             return True
-        self._asked = {host: asked for host, asked in self._asked.items() if now < asked + ASK_AGAIN}
-        return hub_host not in self._asked and len(self._asked) < MAX_UNCONFIRMED
+        self._asked = {host: asked for host, asked in self._asked.items() if now < asked + LIMITS.ask_again}
+        return hub_host not in self._asked and len(self._asked) < LIMITS.max_unconfirmed
 
     def renewals(self, now: float) -> Sequence[Request]:
         """Requests for the leases that are about to end."""
@@ -79,7 +96,7 @@ class Subscriptions:
         for token in [token for token, url in tokens.items() if url not in schedule]:
             del tokens[token]
         files = [file for url in tokens.values() if (file := schedule.get(url)) is not None and file.hub_until]
-        ending = [f for f in files if now >= max(f.hub_until - RENEW_BEFORE, f.hub_asked_at + ASK_AGAIN)]
+        ending = [f for f in files if now >= max(f.hub_until - LIMITS.renew_before, f.hub_asked_at + LIMITS.ask_again)]
         return [self._ask(file, now) for file in ending]
 
     def _ask(self, file: File, now: float) -> Request:
@@ -92,7 +109,7 @@ class Subscriptions:
             "hub.mode": "subscribe",
             "hub.topic": file.topic or file.url,
             "hub.callback": f"{self._callback}/{_token(file)}.{_named(file.url)}",
-            "hub.lease_seconds": f"{LEASE:.0f}",
+            "hub.lease_seconds": f"{LIMITS.lease:.0f}",
         }
         if urlsplit(file.hub or "").scheme == "https":  # a secret in the clear is none
             form["hub.secret"] = file.hub_secret
@@ -109,7 +126,7 @@ class Subscriptions:
             file.hub_until = 0.0
         else:
             self._confirmed.add(host_of(file.hub or ""))
-            file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LONGEST_LEASE)
+            file.hub_until = now + min(_seconds(query.get("hub.lease_seconds", "")), LIMITS.max_lease)
         self._keep(Poll(file.exported(), polls=0))
         return status, text
 
@@ -127,7 +144,7 @@ class Subscriptions:
         read = partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))
         return status, text, Delivery(file.url, file.host, read)
 
-    def take(self, url: str, reading: Reading, now: float) -> Slices[PollResult]:
+    def take(self, url: str, reading: PollReading, now: float) -> Slices[PollResult]:
         """Take in what a delivery for the feed at `url` was read as."""
         return self._sources.take_delivery(url, reading, now)
 
@@ -162,7 +179,7 @@ def confirmation(file: File | None, query: Mapping[str, str], now: float) -> tup
     mode = query.get("hub.mode")
     if mode == "denied":
         return 200, ""
-    if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + ASK_AGAIN:
+    if mode != "subscribe" or "hub.challenge" not in query or now > file.hub_asked_at + LIMITS.ask_again:
         return 404, "not asked for"
     return 200, query["hub.challenge"]
 
@@ -171,7 +188,7 @@ def acceptance(file: File | None, body: bytes, headers: Mapping[str, str], now: 
     """Status and text to answer a delivery of the file, and whether it is to be taken in."""
     if file is None or now > file.hub_until:
         return 410, "no such subscription", False
-    if len(body) > MOST_DELIVERED:
+    if len(body) > LIMITS.max_delivered:
         return 413, "too large", False
     signed = urlsplit(file.hub or "").scheme == "https"
     return 202, "", not signed or _signature_holds(headers.get("x-hub-signature", ""), file.hub_secret or "", body)
@@ -206,8 +223,8 @@ def _seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        return LEASE
-    return seconds if math.isfinite(seconds) and seconds > 0 else LEASE
+        return LIMITS.lease
+    return seconds if math.isfinite(seconds) and seconds > 0 else LIMITS.lease
 
 
 def _signature_holds(header: str, secret: str, body: bytes) -> bool:

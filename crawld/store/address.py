@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from crawld.access import shared_with_group
-from crawld.errors import StoreError
+from crawld.model.access import shared_with_group
+from crawld.model.errors import StoreError
 from crawld.model.url import without_password
 
 log = logging.getLogger(__name__)

@@ -1,19 +1,169 @@
 """The database opened for a daemon: one connection that writes, others that read, and a lock that others respect."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import text
+from sqlalchemy import ExceptionContext, event, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.errors import StoreError
+from crawld.model.errors import DamagedError, StoreError
+from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
-from crawld.store.damage import Damage, touch_tables
-from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
-from crawld.store.lock import FileLock
+from crawld.store.engine import in_a_sentence, is_damage, reading_engine, writing_engine
+from crawld.store.lock import FileLock, lock_postgres
 from crawld.store.schema import copy_before_migration, migrate
-from crawld.store.writing.connection import WriteConnection
+
+# Damage to the database, whoever meets it: nothing more is written, and whoever waits for it is told.
+
+
+class Damage:
+    """Watches every statement of the engines it is given; the first sign of damage counts, and is never taken back."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+        self._met = asyncio.Event()
+        self._file: tuple[Path, int] | None = None
+        self.found: DamagedError | None = None
+
+    def watch(self, engine: AsyncEngine) -> None:
+        """Look at each error that the engine raises from now on."""
+        event.listen(engine.sync_engine, "handle_error", self._look)
+
+    def watch_file(self, file: Path) -> None:
+        """Remember which file the database is: one that is removed or replaced would be written to for nothing."""
+        self._file = file, file.stat().st_ino
+
+    def check(self) -> None:
+        """DamagedError where damage was met, or where the file is no longer the one that was opened."""
+        if self.found is None and self._file is not None:
+            file, inode = self._file
+            try:
+                same = file.stat().st_ino == inode
+            except FileNotFoundError:
+                same = False
+            except OSError:
+                same = True  # what keeps us from looking is told by the statement that follows
+            if not same:
+                self.report(DamagedError(f"the database {self._shown} was removed or replaced while crawld used it"))
+        if self.found is not None:
+            raise self.found
+
+    def report(self, error: DamagedError) -> None:
+        """Damage was met."""
+        if self.found is None:
+            self.found = error
+            self._met.set()
+
+    async def wait(self) -> NoReturn:
+        """Wait until damage is met, and raise it."""
+        await self._met.wait()
+        assert self.found is not None  # noqa: S101 - said before the event is set
+        raise self.found
+
+    def look_at(self, error: BaseException) -> None:
+        """Report an error that is damage."""
+        if is_damage(error):
+            sentence = error if isinstance(error, DamagedError) else in_a_sentence(error, self._shown)
+            assert isinstance(sentence, DamagedError)  # noqa: S101 - decided by the same function
+            self.report(sentence)
+
+    def _look(self, context: ExceptionContext) -> None:
+        if context.sqlalchemy_exception is not None:
+            self.look_at(context.sqlalchemy_exception)
+
+
+async def touch_tables(connection: AsyncConnection) -> None:
+    """Read the first and last row of every table: one that is missing, or has lost its root, is met at the start."""
+    for table in tables.metadata.sorted_tables:
+        keys = list(table.primary_key.columns) or list(table.columns)[:1]
+        for order in (keys, [key.desc() for key in keys]):
+            (await connection.execute(select(table).order_by(*order).limit(1))).all()
+
+
+# The one connection that writes: transactions take turns on it.
+
+
+class WriteConnection:
+    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
+
+    With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself. A transaction that takes
+    longer than `seconds` is broken off. `check` runs first in each transaction and may refuse it.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        shown: str,
+        damage: Damage,
+        *,
+        shared: bool = False,
+        seconds: float | None = None,
+        check: Callable[[AsyncConnection], Awaitable[None]] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._shown = shown
+        self._damage = damage
+        self._shared, self._seconds, self._check = shared, seconds, check
+        self._turn = asyncio.Lock()
+        self._connection: AsyncConnection | None = None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction: committed at the end, rolled back by an exception."""
+        async with self._turn:
+            try:
+                connection = await self._open()
+                async with self._bounded(connection), connection.begin():
+                    if self._check is not None:
+                        await self._check(connection)
+                    yield connection
+            except BaseException as error:
+                self._damage.look_at(error)  # rows go to the driver past the engine's own events
+                if self._connection is not None and self._connection.invalidated:
+                    await self._drop()
+                raise
+
+    @asynccontextmanager
+    async def _bounded(self, connection: AsyncConnection) -> AsyncIterator[None]:
+        """Cut the connection where the time is over: a server that is out of reach answers no rollback either."""
+        if self._seconds is None:
+            yield
+            return
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        end = asyncio.get_running_loop().call_later(self._seconds, driver.terminate)
+        try:
+            yield
+        finally:
+            end.cancel()
+
+    async def close(self) -> None:
+        """Close the connection and its engine."""
+        async with self._turn:
+            await self._drop()
+            await self._engine.dispose()
+
+    async def _open(self) -> AsyncConnection:
+        if self._connection is None:
+            connection = await self._engine.connect()
+            try:
+                if self._engine.dialect.name == "postgresql":
+                    await lock_postgres(connection, self._shown, shared=self._shared)
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    async def _drop(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()
+
 
 _migrations: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 

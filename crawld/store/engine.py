@@ -2,26 +2,109 @@
 
 import asyncio
 import contextlib
+import json
+import logging
 import math
 import os
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Select, bindparam, event, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from crawld.access import access_refused
-from crawld.errors import DamagedError, StoreError
+from crawld.model.access import access_refused
+from crawld.model.errors import DamagedError, StoreError
 from crawld.store.address import Address
+from crawld.store.bulk import fetch
 
-LEAST_ROOM = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
-BUSY_TIMEOUT_MS = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
-# The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
-WRITER_CACHE_KB, READER_CACHE_KB = 4096, 2048
-CONNECT_SECONDS = 5.0
-"""After which a PostgreSQL that says nothing counts as out of reach."""
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """Numbers that bound and tune this module."""
+
+    max_retry_seconds: float = 60.0
+    slowest_retry_seconds: float = 5.0
+    min_room: int = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
+    busy_timeout_ms: int = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
+    # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
+    writer_cache_kb: int = 4096
+    reader_cache_kb: int = 2048
+    connect_seconds: float = 5.0
+    """After which a PostgreSQL that says nothing counts as out of reach."""
+
+
+LIMITS = EngineLimits()
+
+
+# Trying again where the trouble may pass, and saying it in a sentence where it does not.
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
+    """What the attempt returns in the end; StoreError where it cannot succeed or took too long.
+
+    An attempt is one transaction or only reads, so nothing of a failed one is left.
+    """
+    waited, delay = 0.0, 0.05
+    while True:
+        try:
+            return await attempt()
+        except (SQLAlchemyError, OSError) as error:
+            if not is_passing(error) or waited >= LIMITS.max_retry_seconds:
+                raise in_a_sentence(error, shown) from error
+            log.warning("the store does not answer, retrying: %s", getattr(error, "orig", None) or error)
+        await asyncio.sleep(delay)
+        waited, delay = waited + delay, min(2 * delay, LIMITS.slowest_retry_seconds)
+
+
+# `WHERE column IN (thousands of values)` as one parameter, on both databases.
+
+
+def among(dialect: str, column: Column[Any], values: Sequence[Any]) -> tuple[ColumnElement[bool], dict[str, Any]]:
+    """The condition and its parameter; ids and texts alike."""
+    return chosen(dialect, column), choice(dialect, values)
+
+
+def chosen(dialect: str, column: Column[Any]) -> ColumnElement[bool]:
+    """The condition alone, for a query that is built once."""
+    if dialect == "postgresql":
+        return column == func.any(bindparam("chosen", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("chosen")).table_valued("value").c.value))
+
+
+def choice(dialect: str, values: Sequence[Any]) -> dict[str, Any]:
+    """The condition's parameter."""
+    return {"chosen": list(values) if dialect == "postgresql" else json.dumps(values, ensure_ascii=False)}
+
+
+# Reads of some shards: every id of a shard lies in one range, so each is a range scan of a primary key.
+
+Ranges = Sequence[tuple[int, int]]
+"""Ids from the first of each pair on, up to the second, which is not among them."""
+
+
+def within(key: Any) -> ColumnElement[bool]:
+    """The condition that an id lies in a range, for a query that is built once."""
+    first, end = bindparam("range_first", type_=BigInteger), bindparam("range_end", type_=BigInteger)
+    condition: ColumnElement[bool] = (key >= first) & (key < end)
+    return condition
+
+
+async def fetch_within(connection: AsyncConnection, query: Select[Any], ranges: Ranges) -> list[Sequence[Any]]:
+    """The rows of a query that has the condition `within`, of all ranges in their order."""
+    found: list[Sequence[Any]] = []
+    for first, end in ranges:
+        found += await fetch(connection, query, {"range_first": first, "range_end": end})
+    return found
+
+
 DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 """SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
 DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
@@ -45,9 +128,9 @@ def writing_engine(address: Address, server_settings: dict[str, str] | None = No
             "journal_mode=WAL",
             "synchronous=NORMAL",
             "foreign_keys=ON",
-            f"busy_timeout={BUSY_TIMEOUT_MS}",
+            f"busy_timeout={LIMITS.busy_timeout_ms}",
             "journal_size_limit=67108864",
-            f"cache_size=-{WRITER_CACHE_KB}",
+            f"cache_size=-{LIMITS.writer_cache_kb}",
         ),
     )
     return engine
@@ -78,12 +161,14 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
     engine = create_async_engine(
         url, pool_size=2, max_overflow=2, isolation_level="AUTOCOMMIT", skip_autocommit_rollback=True
     )
-    _prepare_sqlite(engine, ("query_only=ON", f"busy_timeout={BUSY_TIMEOUT_MS}", f"cache_size=-{READER_CACHE_KB}"))
+    _prepare_sqlite(
+        engine, ("query_only=ON", f"busy_timeout={LIMITS.busy_timeout_ms}", f"cache_size=-{LIMITS.reader_cache_kb}")
+    )
     return engine
 
 
 def _postgres(address: Address, server_settings: dict[str, str], **options: Any) -> AsyncEngine:
-    arguments = {"server_settings": server_settings, "timeout": CONNECT_SECONDS}
+    arguments = {"server_settings": server_settings, "timeout": LIMITS.connect_seconds}
     try:
         engine = create_async_engine(address.url, max_overflow=0, connect_args=arguments, **options)
     except ModuleNotFoundError:
@@ -197,4 +282,4 @@ def _is_full(shown: str) -> bool:
         room = os.statvfs(os.path.dirname(shown))
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < LEAST_ROOM or (room.f_files > 0 and room.f_favail == 0)
+    return room.f_bavail * room.f_frsize < LIMITS.min_room or (room.f_files > 0 and room.f_favail == 0)

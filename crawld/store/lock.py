@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.errors import StoreError
+from crawld.model.errors import StoreError
 
 ADVISORY_KEY = 0x637261776C64  # "crawld"
 

@@ -11,20 +11,89 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.in_values import among
-from crawld.store.records.hosts import forget_hosts
-from crawld.store.records.links import forget_links
-from crawld.store.records.robots import forget_old_robots
-from crawld.store.records.slot_history import MINUTES_FOR, TENS_FOR, sum_up_slots
-from crawld.store.records.version_room import VersionRoom
+from crawld.store.engine import among
+from crawld.store.hosts import forget_hosts, forget_old_robots
+from crawld.store.links import forget_links
+from crawld.store.slot_history import LIMITS as SLOT_HISTORY_LIMITS
+from crawld.store.slot_history import sum_up_slots
 
-SECONDS_PER_DAY = 86_400.0
-ROWS_AT_ONCE = 1_000
-WALKED_AT_ONCE = 20_000  # pages looked at in one step
-CRAWLED_AT_ONCE = 200  # pages whose crawls are counted in one step
-FREE_PAGES_AT_ONCE = 500
 
-COUNT_AGAIN_SECONDS = 3_600.0
+@dataclass(frozen=True)
+class RetentionLimits:
+    """Numbers that bound and tune this module."""
+
+    versions_walked_at_once: int = 5_000
+    """Copies looked at in one step."""
+    count_again: float = 0.05
+    """Of the bound: what may be added before the bytes are counted again, which takes a scan."""
+    seconds_per_day: float = 86_400.0
+    rows_at_once: int = 1_000
+    walked_at_once: int = 20_000  # pages looked at in one step
+    crawled_at_once: int = 200  # pages whose crawls are counted in one step
+    free_pages_at_once: int = 500
+    count_again_seconds: float = 3_600.0
+
+
+LIMITS = RetentionLimits()
+
+
+# The room that earlier versions of pages take: bounded in bytes, the oldest go first, and no page loses its latest.
+
+_body, _newer = tables.bodies.c, tables.bodies.alias("newer")
+_EARLIER = select(_newer.c.id).where(_newer.c.page_id == _body.page_id, _newer.c.id > _body.id).exists()
+
+
+class VersionRoom:
+    """Knows about how many bytes earlier versions take, and makes room."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counted: int | None = None
+        self._added = 0  # since then; a page's first copy counts here although it is no earlier version
+        self._walked = 0
+
+    def added(self, size: int) -> None:
+        """Versions of so many bytes, compressed, were written."""
+        self._added += size
+
+    async def count(self, connection: AsyncConnection) -> None:
+        """Count the bytes, where enough was added for it to matter."""
+        if self._counted is None or (self._full and self._added > LIMITS.count_again * self._most):
+            earlier = select(func.coalesce(func.sum(func.length(_body.zstd)), 0)).where(_EARLIER)
+            self._counted, self._added = int(await connection.scalar(earlier) or 0), 0
+
+    def forget(self) -> None:
+        """Count again: others have added."""
+        self._counted = None
+
+    @property
+    def _full(self) -> bool:
+        return (self._counted or 0) + self._added > self._most
+
+    async def step(self, connection: AsyncConnection) -> int:
+        """Delete some of the oldest earlier versions while there are too many; 1 where the walk only went on."""
+        if self._counted is None or self._counted <= self._most:
+            return 0
+        window = (_body.id > self._walked) & (_body.id <= self._walked + LIMITS.versions_walked_at_once)
+        query = select(_body.id, func.length(_body.zstd)).where(window, _EARLIER).order_by(_body.id)
+        chosen: list[int] = []
+        for number, size in (await connection.execute(query)).all():
+            if self._counted <= self._most:
+                break
+            chosen.append(number)
+            self._counted -= size
+        if chosen:
+            condition, parameters = among(connection.dialect.name, _body.id, chosen)
+            await connection.execute(delete(tables.bodies).where(condition), parameters)
+            return len(chosen)
+        last = int(await connection.scalar(select(func.max(_body.id))) or 0)
+        self._walked += LIMITS.versions_walked_at_once
+        if self._walked < last:
+            return 1
+        self._walked, self._counted = 0, None  # nothing earlier is left: what was counted has gone otherwise
+        return 0
+
+
 ESTIMATE = text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = to_regclass(:name)")
 
 COUNTED = (tables.crawls, tables.signals)
@@ -77,7 +146,7 @@ class Pruning:
             estimates = {table: int(await connection.scalar(ESTIMATE, {"name": table.name}) or 0) for table in COUNTED}
             if estimates != self._estimates:
                 self._counts, self._estimates = dict(estimates), estimates
-            if now - self._room_counted > COUNT_AGAIN_SECONDS:
+            if now - self._room_counted > LIMITS.count_again_seconds:
                 self._room.forget()
                 self._room_counted = now
         await self._room.count(connection)
@@ -92,16 +161,18 @@ class Pruning:
 
     async def step(self, connection: AsyncConnection, now: float) -> int:
         """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""
-        cutoff = now - self._keep.days * SECONDS_PER_DAY
+        cutoff = now - self._keep.days * LIMITS.seconds_per_day
         deleted = await self._walk(connection, cutoff) + await self.prune_grown(connection)
-        deleted += await self._walk_hosts(connection, now) + await forget_old_robots(connection, now, ROWS_AT_ONCE)
+        deleted += await self._walk_hosts(connection, now) + await forget_old_robots(
+            connection, now, LIMITS.rows_at_once
+        )
         deleted += await self._prune_oldest(connection, tables.crawls, tables.crawls.c.at, cutoff)
         deleted += await self._prune_oldest(connection, tables.signals, tables.signals.c.seen_at, cutoff)
         deleted += await self._room.step(connection)
         deleted += await _prune_changes(connection, cutoff, self._keep.changes)
         deleted += await _thin_freshness(connection, now, cutoff) + await sum_up_slots(connection, now, cutoff)
         day = tables.calibration_days.c.day
-        deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // SECONDS_PER_DAY))
+        deleted += await _delete_where(connection, tables.calibration_days, day < int(cutoff // LIMITS.seconds_per_day))
         frame = tables.frame_changes.c.last_at
         deleted += await _delete_where(connection, tables.frame_changes, frame < cutoff)
         change = tables.settings_changes.c.at
@@ -109,13 +180,13 @@ class Pruning:
 
     async def prune_grown(self, connection: AsyncConnection) -> int:
         """Rows above the bounds of some pages that were crawled lately; 1 where others wait and none was deleted."""
-        looked_at = list(islice(self._grown, CRAWLED_AT_ONCE))
+        looked_at = list(islice(self._grown, LIMITS.crawled_at_once))
         for page_id in looked_at:
             del self._grown[page_id]
         deleted = await _prune_per_page(connection, tables.crawls, looked_at, self._keep.crawls_per_page)
         self._removed(tables.crawls, deleted)
         deleted += await _prune_per_page(connection, tables.bodies, looked_at, self._keep.bodies_per_page)
-        if deleted >= ROWS_AT_ONCE:
+        if deleted >= LIMITS.rows_at_once:
             self._grown.update(dict.fromkeys(looked_at))
         return deleted or int(bool(self._grown))
 
@@ -125,13 +196,13 @@ class Pruning:
         The first walk also finds pages that have too many rows since before this start.
         """
         page = tables.pages.c
-        window = (page.id > self._walked) & (page.id <= self._walked + WALKED_AT_ONCE)
+        window = (page.id > self._walked) & (page.id <= self._walked + LIMITS.walked_at_once)
         retired = (page.state == PageState.RETIRED.value) & (page.retired_at < cutoff)
-        gone = (await connection.scalars(select(page.id).where(window, retired).limit(ROWS_AT_ONCE))).all()
+        gone = (await connection.scalars(select(page.id).where(window, retired).limit(LIMITS.rows_at_once))).all()
         if self._first_walk:
             many = (page.crawls > self._keep.crawls_per_page) | (page.changes >= self._keep.bodies_per_page)
             self._grown.update(dict.fromkeys((await connection.scalars(select(page.id).where(window, many))).all()))
-        if len(gone) < ROWS_AT_ONCE:
+        if len(gone) < LIMITS.rows_at_once:
             self._walked = await _next_window(connection, tables.pages, self._walked)
             self._first_walk &= self._walked > 0
         deleted = await _forget_pages(connection, list(gone))
@@ -141,9 +212,9 @@ class Pruning:
 
     async def _walk_hosts(self, connection: AsyncConnection, now: float) -> int:
         """Over the next hosts: those without pages, files and anything to remember go."""
-        window = (self._walked_hosts, self._walked_hosts + WALKED_AT_ONCE)
-        deleted = await forget_hosts(connection, window, now, ROWS_AT_ONCE)
-        if deleted < ROWS_AT_ONCE:
+        window = (self._walked_hosts, self._walked_hosts + LIMITS.walked_at_once)
+        deleted = await forget_hosts(connection, window, now, LIMITS.rows_at_once)
+        if deleted < LIMITS.rows_at_once:
             self._walked_hosts = await _next_window(connection, tables.hosts, self._walked_hosts)
         return deleted
 
@@ -152,8 +223,8 @@ class Pruning:
     ) -> int:
         """Rows before the cutoff among the oldest, and as many of the oldest as are above the bound."""
         most = self._keep.crawls if table is tables.crawls else self._keep.signals
-        surplus = 0 if self._counts is None else min(ROWS_AT_ONCE, self._counts[table] - most)
-        oldest = select(table.c.id, at.label("at")).order_by(table.c.id).limit(ROWS_AT_ONCE).subquery()
+        surplus = 0 if self._counts is None else min(LIMITS.rows_at_once, self._counts[table] - most)
+        oldest = select(table.c.id, at.label("at")).order_by(table.c.id).limit(LIMITS.rows_at_once).subquery()
         deleted = await _delete_where(
             connection, table, table.c.id.in_(select(oldest.c.id).where(oldest.c.at < cutoff))
         )
@@ -170,7 +241,7 @@ class Pruning:
 
 async def _next_window(connection: AsyncConnection, table: Table, walked: int) -> int:
     """Where the next window begins: ids of a fleet lie far apart; 0 after the last."""
-    following = await connection.scalar(select(func.min(table.c.id)).where(table.c.id > walked + WALKED_AT_ONCE))
+    following = await connection.scalar(select(func.min(table.c.id)).where(table.c.id > walked + LIMITS.walked_at_once))
     return 0 if following is None else int(following) - 1
 
 
@@ -186,7 +257,7 @@ async def _prune_changes(connection: AsyncConnection, cutoff: float, most: int) 
     """
     change = tables.changes.c
     last = int(await connection.scalar(select(func.coalesce(func.max(change.id), 0))) or 0)
-    oldest = select(change.id, change.at).order_by(change.id).limit(ROWS_AT_ONCE).subquery()
+    oldest = select(change.id, change.at).order_by(change.id).limit(LIMITS.rows_at_once).subquery()
     kept = select(func.min(oldest.c.id)).where(oldest.c.at >= cutoff, oldest.c.id > last - most)
     first = await connection.scalar(kept)
     if first is None:  # none of those looked at is kept
@@ -200,7 +271,7 @@ async def _prune_per_page(connection: AsyncConnection, table: Table, pages: list
     chosen, parameters = among(connection.dialect.name, table.c.page_id, pages)
     place = func.row_number().over(partition_by=table.c.page_id, order_by=table.c.id.desc()).label("place")
     ranked = select(table.c.id, place).where(chosen).subquery()
-    surplus = select(ranked.c.id).where(ranked.c.place > keep).limit(ROWS_AT_ONCE)
+    surplus = select(ranked.c.id).where(ranked.c.place > keep).limit(LIMITS.rows_at_once)
     return await _delete_where(connection, table, table.c.id.in_(surplus), **parameters)
 
 
@@ -209,10 +280,12 @@ async def _thin_freshness(connection: AsyncConnection, now: float, cutoff: float
     # PostgreSQL rounds when it casts, SQLite cuts off.
     minute = cast(func.floor(at / 60.0) if connection.dialect.name == "postgresql" else at / 60.0, BigInteger)
     surplus = select(at).where(
-        (at < cutoff) | ((at < now - MINUTES_FOR) & (minute % 10 != 0)) | ((at < now - TENS_FOR) & (minute % 60 != 0))
+        (at < cutoff)
+        | ((at < now - SLOT_HISTORY_LIMITS.minutes_for) & (minute % 10 != 0))
+        | ((at < now - SLOT_HISTORY_LIMITS.tens_for) & (minute % 60 != 0))
     )
     return await _delete_where(
-        connection, tables.freshness_history, at.in_(surplus.order_by(at).limit(ROWS_AT_ONCE))
+        connection, tables.freshness_history, at.in_(surplus.order_by(at).limit(LIMITS.rows_at_once))
     )  # fmt: skip
 
 
@@ -234,4 +307,4 @@ async def give_back_space(connection: AsyncConnection) -> None:
     free = await connection.scalar(text("PRAGMA freelist_count")) or 0
     pages = await connection.scalar(text("PRAGMA page_count")) or 0
     if free > max(1_000, pages // 10):
-        (await connection.execute(text(f"PRAGMA incremental_vacuum({FREE_PAGES_AT_ONCE})"))).all()
+        (await connection.execute(text(f"PRAGMA incremental_vacuum({LIMITS.free_pages_at_once})"))).all()

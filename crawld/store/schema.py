@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, delete, insert, inspect, select
 
 import crawld
-from crawld.clock import SystemClock
-from crawld.errors import StoreError
+from crawld.model.clock import SystemClock
+from crawld.model.errors import StoreError
 from crawld.store import tables
 from crawld.store.revisions import current_revision, known_revisions
 

@@ -164,7 +164,7 @@ estimates = Table(
     postgresql_with={"fillfactor": 85},
 )
 
-age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.age_curve
+age_curves = Table(  # how much older a host's copies are than plain time says: crawld.model.estimate
     "age_curves",
     metadata,
     Column("host_id", Id, ForeignKey("hosts.id"), primary_key=True, autoincrement=False),
@@ -333,16 +333,16 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Column("agent", Text, nullable=False),  # the product token that the rules are for
     Column("fresh_until", Double, nullable=False),
     Column("good_until", Double, nullable=False),
-    Column("rules", LargeBinary),  # packed: crawld.content.robots.pack
+    Column("rules", LargeBinary),  # packed: crawld.read.robots
     Column("crawl_delay", Double),
     _count("failures"),
     Column("reason", Text, nullable=False),
-    Column("usage", Text),  # what pages may be used for, JSON: crawld.content.usage
+    Column("usage", Text),  # what pages may be used for, JSON: crawld.read.usage
     Index(None, "fresh_until"),
     Index(None, "host", info=ON_POSTGRESQL),  # a worker reads those of its own hosts
 )
 
-links = Table(  # which page of a followed site links to which: crawld.daemon.pages.site_links
+links = Table(  # which page of a followed site links to which: crawld.crawl.site_links
     "links",
     metadata,
     Column("source", Id, primary_key=True, autoincrement=False),  # no foreign keys: pages are forgotten in any order

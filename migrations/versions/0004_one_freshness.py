@@ -1,6 +1,6 @@
 """One freshness: how copies age by their hosts' clocks, since when pages are gone, and what pages weigh.
 
-The views compute what `crawld.learning.freshness` does. A page without an estimate is taken to change about once a
+The views compute what `crawld.choose.freshness` does. A page without an estimate is taken to change about once a
 week, as the scheduler assumes.
 """
 

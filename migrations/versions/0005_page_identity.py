@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 from crawld.model.url import host_of, identity, normalise
 
 revision = "0005"

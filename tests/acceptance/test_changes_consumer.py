@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from crawld.api.token import make_token
 from crawld.client import Client, NotKeptError, PageGoneError
+from crawld.show.api.access import make_token
 from tests.acceptance import changes_consumer, index_consumer
 from tests.support.behaviours import answer
 from tests.support.daemon import listening, until

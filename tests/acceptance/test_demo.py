@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from crawld.cli.trials.demo_report import QUERY
+from crawld.research.demo import QUERY
 from tests.support.process import ENVIRONMENT, HANG_SECONDS, command
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crawld.fleet.pacing.grants import MARGIN
-from crawld.model.fleet import LEASE_SECONDS
+from crawld.fleet.pacing import LIMITS as PACING_LIMITS
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from tests.support.fleet import crawls, made, until, who, worker, worker_settings
 from tests.support.postgres import FORGETFUL, newest_binaries, started_server
 from tests.support.process import ENVIRONMENT
@@ -18,7 +18,7 @@ from tests.support.site import Site
 
 NAMES = ("w1", "w2")
 PAGES = 40
-OUTAGE_SECONDS = LEASE_SECONDS + 2.0
+OUTAGE_SECONDS = SHARDS_LIMITS.lease_seconds + 2.0
 
 
 async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: Path) -> None:
@@ -47,7 +47,11 @@ async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: 
         await asyncio.to_thread(server.crash)
         await asyncio.sleep(OUTAGE_SECONDS)
         before = {name: len(one.log) for name, one in run.items()}
-        silent = [seen for seen in site.log if seen.monotonic > crashed_at + LEASE_SECONDS - MARGIN + site.lag]
+        silent = [
+            seen
+            for seen in site.log
+            if seen.monotonic > crashed_at + SHARDS_LIMITS.lease_seconds - PACING_LIMITS.margin + site.lag
+        ]
         assert not silent
         await asyncio.to_thread(server.start)
         back_at = time.monotonic()

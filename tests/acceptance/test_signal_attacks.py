@@ -4,7 +4,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from crawld.signals.planting import MOST_OTHER_HOSTS
+from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
 from tests.support.behaviours import answer
 from tests.support.process import daemon, settings
 from tests.support.site import Behaviour, Site, Visit
@@ -49,9 +49,9 @@ async def test_a_flood_of_sitemaps_takes_no_turns_of_others(tmp_path: Path) -> N
             await running.until_logged("/more/")
             assert await running.end() == 0
         planted = {str(host) for (host,) in rows(tmp_path, "SELECT DISTINCT host FROM sources")}
-        assert len(planted - {site.host(EVIL), site.host(HONEST)}) <= MOST_OTHER_HOSTS
+        assert len(planted - {site.host(EVIL), site.host(HONEST)}) <= SCHEDULE_LIMITS.max_other_hosts
         polls = [seen.path for seen in site.visits() if seen.path.endswith(".xml")]
-        assert "/honest.xml" in polls[: 2 * MOST_OTHER_HOSTS]
+        assert "/honest.xml" in polls[: 2 * SCHEDULE_LIMITS.max_other_hosts]
 
 
 async def test_a_redirect_gives_a_stranger_no_word(tmp_path: Path) -> None:

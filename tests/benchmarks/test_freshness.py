@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from crawld.policies.policies import POLICIES
-from crawld.sim.contestants import LEARNERS
-from crawld.sim.peers import PEERS
+from crawld.choose.policies import POLICIES
+from crawld.research.contestants import LEARNERS
+from crawld.research.peers import PEERS
 from tests.support.freshness.runs import BUDGETS, CRAWLD, Job, jobs, measure
 from tests.support.freshness.summary import Result, Row, finite, summarise, verdict
 from tests.support.freshness.worlds import HISTORY, NCIS, SHARED, WEBLIKE, WEIGHTS, Spec

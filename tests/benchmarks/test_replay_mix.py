@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crawld.model.crowd import CROWDS, Crowd
+from crawld.model.signal import CROWDS, Crowd
 from tests.support.replay.learner import Learnt
 from tests.support.replay.mix import mix, together, window
 from tests.support.replay.signals import CrowdCounts

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.api.token import make_token
+from crawld.show.api.access import make_token
 from tests.support.behaviours import answer, html
 from tests.support.browsing import Visitor, browser, visitor
 from tests.support.daemon import CALM, rows, running, until

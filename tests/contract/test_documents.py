@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.errors import InputError, StoreError
-from crawld.interfaces.store import PendingCopy
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Verdict
+from crawld.model.errors import InputError, StoreError
 from crawld.model.page import Document, Wanted
-from crawld.store import SqlStore
-from crawld.store.read_model.model import SqlReadModel
+from crawld.store.contract import PendingCopy
+from crawld.store.read_model import SqlReadModel
+from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, memory, record, wanted
 
 TEXTS = {

@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import numpy as np
 import pytest
 
-from crawld.daemon.learner import Learner
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate
-from crawld.frontier.scan import Scan
-from crawld.interfaces import Floats, Record, StoredDemand
-from crawld.model.age_curve import AgeCurve
+from crawld.choose.frontier import Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.learner import Learner
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
-from crawld.scheduler import Scheduler
+from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
-from crawld.store import Reader, SqlStore
-from crawld.value.greedy import GreedyNcis
+from crawld.store.contract import Floats, Record, StoredDemand
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
 from tests.support.store_builders import by_source, rows
 
 HOUR = 3600.0

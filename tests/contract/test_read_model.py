@@ -1,21 +1,24 @@
 """What people and programs read, on SQLite and on PostgreSQL alike."""
 
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.dashboard.timeline import timeline
-from crawld.errors import InputError, StoreError
-from crawld.interfaces import Floats, Ints
-from crawld.interfaces.read_model import PageLine, PageQuery, PageSort
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
-from crawld.store import Retention, SqlStore
-from crawld.store.read_model import change_list, page_list
-from crawld.store.read_model.model import SqlReadModel
+from crawld.show.dashboard.page import timeline
+from crawld.store import changes as change_list
+from crawld.store import page_list
+from crawld.store.contract import Floats, Ints
+from crawld.store.read_model import SqlReadModel
+from crawld.store.retention import Retention
+from crawld.store.store import SqlStore
+from crawld.store.views import PageLine, PageQuery, PageSort
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 URL = "https://example.org/{}"
@@ -94,7 +97,7 @@ async def test_every_page_comes_once_in_order(
     store: SqlStore, model: SqlReadModel, sort: PageSort, descending: bool, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the order, parts of three give each page once, those without a value last; filters leave others out."""
-    monkeypatch.setattr(page_list, "FEW", few)
+    monkeypatch.setattr(page_list, "LIMITS", dataclasses.replace(page_list.LIMITS, few=few))
     await filled(store)
     for given in ({}, {"host": "example.org"}, {"state": PageState.LIVE}, {"search": "RG/B"}):
         query = PageQuery(sort=sort, descending=descending, limit=3, **given)
@@ -121,8 +124,8 @@ async def test_pages_by_what_the_daemon_holds(
     store: SqlStore, store_url: str, sort: PageSort, descending: bool, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orders that change with time come from memory, by the same parts and filters; unknown values come last."""
-    monkeypatch.setattr(page_list, "FEW", few)
-    monkeypatch.setattr(page_list, "LOOKED_AT", 2)
+    monkeypatch.setattr(page_list, "LIMITS", dataclasses.replace(page_list.LIMITS, few=few))
+    monkeypatch.setattr(page_list, "LIMITS", dataclasses.replace(page_list.LIMITS, looked_at=2))
     await filled(store)
     held = Held({n: [0.5, 0.25, 0.5, float("nan")][n % 4] for n in range(1, 10)})
     async with SqlReadModel(store_url, SystemClock(), live=held) as model:
@@ -139,7 +142,7 @@ async def test_pages_of_other_workers_have_a_freshness(
     store: SqlStore, store_url: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of a fleet holds some pages; what the database computes of the others stands beside, and sorts all."""
-    monkeypatch.setattr(page_list, "FEW", few)
+    monkeypatch.setattr(page_list, "LIMITS", dataclasses.replace(page_list.LIMITS, few=few))
     await filled(store)
     held = Held({1: 0.5, 2: 0.25}, whole=False)
     async with SqlReadModel(store_url, SystemClock(), live=held) as model:

@@ -9,17 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.interfaces import Store, StoredDemand
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Digest, Memory, Place, Verdict
-from crawld.model.fetched import Trouble
+from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
-from crawld.model.robots import RobotsState
 from crawld.model.signal import SOURCES, Source
-from crawld.store import SqlStore
-from crawld.store.read_model.model import SqlReadModel
-from crawld.store.reports.reader import Reader
+from crawld.store.contract import Store, StoredDemand
+from crawld.store.read_model import SqlReadModel
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.content.page.digest import block_number
-from crawld.errors import StoreError
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Digest, Memory, Verdict
+from crawld.model.errors import StoreError
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, SignalTrust, Source
-from crawld.store import Reader, SqlStore
+from crawld.read.page.digest import block_number
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
 from tests.support.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time

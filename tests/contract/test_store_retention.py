@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from crawld.interfaces import Poll, SourceFile
 from crawld.model.crawl import Verdict
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
-from crawld.model.robots import RobotsState
 from crawld.model.signal import SignalGain, Source
-from crawld.store import Retention, SqlStore
+from crawld.store.contract import Poll, SourceFile
+from crawld.store.retention import Retention
+from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, memory, point, record, rows, signal, wanted
 
 DAY = 86_400.0

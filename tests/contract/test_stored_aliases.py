@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.interfaces import Copy
-from crawld.interfaces.read_model import PageQuery
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import FROM_MOVE, Alias, PageState
-from crawld.store import Reader, SqlStore
-from crawld.store.read_model.model import SqlReadModel
+from crawld.store.control import Copy
+from crawld.store.read_model import SqlReadModel
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
+from crawld.store.views import PageQuery
 from tests.support.store_builders import NOW, memory, record, rows, wanted
 
 URL = "https://example.org/{}"

@@ -9,14 +9,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.hooks.dispatcher import Dispatcher
-from crawld.hooks.line import Hook
-from crawld.hooks.queue import Pace
-from crawld.interfaces import HookDelivery, HookFigures, HookStore, NotDelivered, Queued, QueueWrites
+from crawld.hooks.dispatcher import Dispatcher, Hook
+from crawld.hooks.queue import HookPace
+from crawld.model.clock import SystemClock
 from crawld.model.crawl import Verdict
-from crawld.model.url_pattern import UrlPattern
-from crawld.store import SqlStore
+from crawld.model.url import UrlPattern
+from crawld.store.contract import HookDelivery, HookFigures, HookStore, NotDelivered, Queued, QueueWrites
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, memory, record, rows, wanted
 
@@ -98,7 +97,7 @@ class Listening:
 
 def hook(transport: Listening, pattern: str = "*", name: str = "x", most_waiting: int = 1000) -> Hook:
     """A hook without a rate that is tried again at once."""
-    pace = Pace(rate=1e6, concurrency=4, first_retry=0.001, longest_retry=0.01, longest_pause=0.01)
+    pace = HookPace(rate=1e6, concurrency=4, first_retry=0.001, longest_retry=0.01, longest_pause=0.01)
     return Hook(name, "test", transport, UrlPattern(pattern), EVERY, pace, most_waiting)
 
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from crawld.clock import SystemClock
 from crawld.fetch.http import HttpFetcher
+from crawld.model.clock import SystemClock
 from tests.support.site import LOOPBACK, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"

@@ -6,11 +6,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawld.content.page.blocks import page_parts
-from crawld.content.page.markup import page_title
-from crawld.content.page.rules import DEFAULT_RULE, DigestRule, DigestRules
-from crawld.content.page.selectors import Selector
 from crawld.model.page import Mark
+from crawld.read.page.blocks import page_parts
+from crawld.read.page.markup import page_title
+from crawld.read.page.rules import DEFAULT_RULE, DigestRule, DigestRules, Selector
 from tests.support.daemon import bearer, rows, running, until
 from tests.support.process import free_port
 from tests.support.site import Site

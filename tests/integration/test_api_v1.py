@@ -10,12 +10,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from crawld import wiring
-from crawld.api.app import ControlServer
-from crawld.api.token import CODE_SECONDS, login_code, make_token
 from crawld.cli.dashboard import own_listener
-from crawld.config import load
-from crawld.errors import CrawldError
+from crawld.main.assembly import Assembly
+from crawld.main.settings import load
+from crawld.model.errors import CrawldError
+from crawld.show.api.access import LIMITS as ACCESS_LIMITS
+from crawld.show.api.access import login_code, make_token
+from crawld.show.api.app import ControlServer
 from tests.support.behaviours import answer, page
 from tests.support.daemon import get, running, serving, until
 from tests.support.process import command
@@ -162,7 +163,7 @@ async def test_a_browser_gets_a_cookie_for_a_code(tmp_path: Path) -> None:
                 assert answered.status == 401
             token = make_token(tmp_path / "x.db.token")
             now = time.time()
-            code, old, early = (login_code(token, at) for at in (now, now - 2 * CODE_SECONDS, now - 60.0))
+            code, old, early = (login_code(token, at) for at in (now, now - 2 * ACCESS_LIMITS.code_seconds, now - 60.0))
             forged = f"{code[:-1]}{'0' if code[-1] != '0' else '1'}"
             for query in (
                 {"token": token},
@@ -265,7 +266,7 @@ async def test_a_listener_that_cannot_prove_itself_gets_no_token(tmp_path: Path)
         listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
         settings = load(None, {"database": f"sqlite:///{tmp_path}/y.db", "urls": str(tmp_path / "urls.txt")})
         (tmp_path / "urls.txt").write_text(site.url("/ok/1"))
-        assembly = wiring.Assembly(settings)
+        assembly = Assembly(settings)
         assembly.listener.opened(listen)
         control = ControlServer(assembly._api_parts(), settings.control_socket(), assembly.listener)
         serving_socket = asyncio.create_task(control.run())

@@ -12,7 +12,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.page import PageState
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 from tests.support.behaviours import page
 from tests.support.daemon import running, until
 from tests.support.process import ENVIRONMENT, command

@@ -10,8 +10,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from crawld.main.assembly import build
+from crawld.main.settings import Settings
 from crawld.model.page import BY_HAND, Wanted
-from crawld.store import Reader
+from crawld.store.report import Reader
 from tests.support.behaviours import BEHAVIOURS, answer
 from tests.support.daemon import rows, running, until
 from tests.support.site import Behaviour, Site
@@ -265,11 +267,14 @@ async def test_the_learner_teaches_the_scheduler(tmp_path: Path) -> None:
             site.change("/cue/1")
             await until(lambda count=version: daemon.crawler.status.verdicts["changed"] == count)  # type: ignore[misc]
         await until(lambda: len(rows(tmp_path, "SELECT 1 FROM estimates WHERE changes = 3")) == 1)
-        alpha = {page.url: daemon.scheduler.standing(page.id) for page in daemon.page_set.pages()}
-    quiet, restless = alpha[site.url("/ok/1")], alpha[site.url("/cue/1")]
-    assert quiet is not None
-    assert restless is not None
-    assert restless.alpha > quiet.alpha
+        ids = {page.url: page.id for page in daemon.page_set.pages()}
+
+        def rate(path: str) -> float:
+            standing = daemon.scheduler.standing(ids[site.url(path)])
+            assert standing is not None
+            return standing.alpha
+
+        await until(lambda: rate("/cue/1") > rate("/ok/1"))  # the scheduler is told after the database
 
 
 async def test_the_socket_tells_how_far_a_start_is(tmp_path: Path) -> None:
@@ -281,7 +286,7 @@ async def test_the_socket_tells_how_far_a_start_is(tmp_path: Path) -> None:
         "database": f"sqlite:///{tmp_path}/x.db",
         "api": {"listen": None, "socket": str(tmp_path / "control")},
     }
-    daemon = wiring.build(Settings.model_validate(given))
+    daemon = build(Settings.model_validate(given))
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
     await until((tmp_path / "control").exists)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from crawld.errors import DamagedError
 from crawld.model.crawl import Verdict
-from crawld.store import Reader, SqlStore
+from crawld.model.errors import DamagedError
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS, command, daemon, settings
 from tests.support.service_manager import manager
 from tests.support.site import Site

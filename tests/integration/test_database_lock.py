@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crawld.errors import StoreError
-from crawld.store import SqlStore
+from crawld.model.errors import StoreError
+from crawld.store.store import SqlStore
 
 
 @pytest.fixture

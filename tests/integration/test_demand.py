@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from crawld.daemon.supervisor import Daemon
+from crawld.main.supervisor import Daemon
 from tests.support.daemon import rows, running, until
 from tests.support.process import command, daemon, free_port, settings
 from tests.support.site import Site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.daemon.supervisor import Daemon
+from crawld.main.supervisor import Daemon
 from tests.support.behaviours import html
 from tests.support.daemon import rows, running, until
 from tests.support.site import Site

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crawld.store import Reader
+from crawld.store.report import Reader
 from tests.support.behaviours import answer, page
 from tests.support.daemon import rows, running, until
 from tests.support.site import Behaviour, Site, Visit

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from crawld import wiring
-from crawld.config import Settings
+from crawld.main.assembly import Assembly, Tempo
+from crawld.main.settings import Settings
 from crawld.model.host import HostState
 from crawld.model.why import IDLE, SENTENCES, Reason, Why, most_decisive_first
 from tests.support.behaviours import answer, silent
@@ -22,7 +22,7 @@ Explain = Callable[[str], dict[str, Any]]
 
 
 @asynccontextmanager
-async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[wiring.Assembly]:
+async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Assembly]:
     """A daemon that keeps these pages fresh while the block runs."""
     (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
     given: dict[str, object] = {
@@ -37,7 +37,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "fetch": {"timeout": 60, "first_byte_timeout": 60, "connect_timeout": 5},
         "api": {"listen": None},  # several run at once
     }
-    assembly = wiring.Assembly(Settings.model_validate(given | settings), tempo=wiring.Tempo(learn=0.2))
+    assembly = Assembly(Settings.model_validate(given | settings), tempo=Tempo(learn=0.2))
     daemon = assembly.daemon()
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
@@ -56,7 +56,7 @@ async def until(check: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def explained(assembly: wiring.Assembly, url: str) -> dict[str, Any]:
+def explained(assembly: Assembly, url: str) -> dict[str, Any]:
     """What the daemon says of a page."""
     (page_id,) = [page.id for page in assembly.pages if page.url == url]
     found = assembly.steering.explained(page_id)
@@ -65,7 +65,7 @@ def explained(assembly: wiring.Assembly, url: str) -> dict[str, Any]:
     return found
 
 
-async def until_reason(assembly: wiring.Assembly, url: str, why: Why) -> dict[str, Any]:
+async def until_reason(assembly: Assembly, url: str, why: Why) -> dict[str, Any]:
     """Wait until the daemon names that reason."""
     await until(lambda: explained(assembly, url)["reason"] == why.value)
     return explained(assembly, url)
@@ -275,7 +275,7 @@ async def test_store_unwell(tmp_path: Path) -> None:
             assert daemon.store.trouble_since is None
 
 
-def slots(daemon: wiring.Assembly) -> dict[str, Any]:
+def slots(daemon: Assembly) -> dict[str, Any]:
     """What became of the slots of late."""
     found = daemon.steering.figures()["slots"]
     assert isinstance(found, dict)

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.content.robots.parser import LONGEST_ROBOTS
 from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from tests.support.behaviours import BEHAVIOURS, answer, raw
 from tests.support.site import LOOPBACK, Site
 
@@ -213,7 +213,7 @@ async def test_of_a_long_robots_txt_the_beginning_counts(site: Site, fetcher: Ht
     site.robots[site.address()] = "Disallow: /x\n" * 100_000
     outcome = await fetcher.fetch(Request(site.url("/robots.txt"), site.host(), Purpose.ROBOTS))
     assert isinstance(outcome, Fetched)
-    assert len(outcome.body) == LONGEST_ROBOTS
+    assert len(outcome.body) == ROBOTS_LIMITS.max_robots
 
 
 async def test_header_bytes_that_are_not_utf8(site: Site, fetcher: HttpFetcher) -> None:

@@ -1,6 +1,7 @@
 """What one host may hold of the fetcher: time at every stage, memory for bodies, lookups, and work on packed bytes."""
 
 import asyncio
+import dataclasses
 import socket
 import threading
 from collections.abc import Callable
@@ -9,15 +10,15 @@ from typing import Any
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from crawld.content.encodings import unpack_body
-from crawld.errors import TooCostlyError
 from crawld.fetch import body, http
-from crawld.fetch import body_memory as room
-from crawld.fetch.body_memory import SMALL_BODY, BodyMemory
+from crawld.fetch import body as room
+from crawld.fetch.body import LIMITS as BODY_LIMITS
+from crawld.fetch.body import BodyMemory, unpack_body
 from crawld.fetch.deadlines import Deadlines
-from crawld.fetch.guard import AddressGuard
+from crawld.fetch.guard import LIMITS as GUARD_LIMITS
+from crawld.fetch.guard import AddressGuard, BoundedResolver, ThreadResolver
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.names import MOST_ADDRESSES, BoundedResolver, ThreadResolver
+from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import Fetched, FetchFailed, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.support.in_place import InPlace
@@ -97,7 +98,7 @@ async def test_a_body_nobody_wants_is_not_waited_for(
     site: Site, hasty: HttpFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer of a 404 is told although its body trickles on for ever, and its connection is let go."""
-    monkeypatch.setattr(body, "DRAIN_SECONDS", 0.2)
+    monkeypatch.setattr(body, "LIMITS", dataclasses.replace(body.LIMITS, drain_seconds=0.2))
     closed = asyncio.Event()
 
     async def trickling(visit: Visit) -> None:
@@ -148,7 +149,7 @@ async def test_unpacking_lets_the_loop_go_on(
     site: Site, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without workers a long body is unpacked in many steps, between which others are served."""
-    monkeypatch.setattr(body, "STEP_SECONDS", -1.0)
+    monkeypatch.setattr(body, "LIMITS", dataclasses.replace(body.LIMITS, step_seconds=-1.0))
     fetcher = make_fetcher()
     await fetcher.fetch(ask(site.url("/inflates/gzip")))
     long = asyncio.create_task(fetcher.fetch(ask(site.url("/inflates/gzip"))))
@@ -162,7 +163,7 @@ async def test_unpacking_lets_the_loop_go_on(
     assert turns > 5
 
 
-async def _room(most: int, of_one_host: int) -> tuple[BodyMemory, Callable[[str], room.Share]]:
+async def _room(most: int, of_one_host: int) -> tuple[BodyMemory, Callable[[str], room.BodyRoom]]:
     deadlines = Deadlines(60.0)
     made = BodyMemory(deadlines, most, of_one_host)
     return made, lambda host: made.begin(host, deadlines.begin())
@@ -172,7 +173,7 @@ async def test_small_bodies_always_fit() -> None:
     """A small body needs no room, however full it is."""
     made, share = await _room(200_000, 200_000)
     await made.grow(share("a"), 200_000)
-    await made.grow(share("b"), SMALL_BODY)
+    await made.grow(share("b"), BODY_LIMITS.small_body)
     assert made.held == 200_000
 
 
@@ -233,8 +234,8 @@ async def test_a_body_that_hardly_arrives_makes_room(
     site: Site, monkeypatch: pytest.MonkeyPatch, make_fetcher: MakeFetcher
 ) -> None:
     """A server that sends a long body and stalls loses its place as soon as another body needs the room."""
-    monkeypatch.setattr(room, "GRACE_SECONDS", 0.5)
-    monkeypatch.setattr(room, "SLOWEST", 1_000_000_000)
+    monkeypatch.setattr(room, "LIMITS", dataclasses.replace(room.LIMITS, grace_seconds=0.5))
+    monkeypatch.setattr(room, "LIMITS", dataclasses.replace(room.LIMITS, slowest=1_000_000_000))
     memories: list[BodyMemory] = []
 
     def small(deadlines: Deadlines) -> BodyMemory:
@@ -291,7 +292,7 @@ async def test_few_addresses_of_a_name_are_tried() -> None:
     """Of thousands of addresses a few remain, of both families, in the order they came."""
     six, four = [f"2001:db8::{n:x}" for n in range(3000)], [f"192.0.2.{n}" for n in range(3)]
     found = await BoundedResolver(Fixed(six + four)).resolve("many.test", 80)
-    assert [one["host"] for one in found] == six[: MOST_ADDRESSES - 3] + four
+    assert [one["host"] for one in found] == six[: GUARD_LIMITS.max_addresses - 3] + four
     fewer = await BoundedResolver(Fixed(four)).resolve("few.test", 80)
     assert [one["host"] for one in fewer] == four
 
@@ -316,7 +317,9 @@ async def test_a_name_with_many_refused_addresses(make_fetcher: MakeFetcher, mon
     outcome = await fetcher.fetch(ask("http://inside.test/"))
     assert isinstance(outcome, FetchFailed)
     assert outcome.trouble is Trouble.FORBIDDEN_ADDRESS
-    assert 0 < len(refused) <= MOST_ADDRESSES * (MOST_ADDRESSES + 1) // 2  # the client tries again without the first
+    assert (
+        0 < len(refused) <= GUARD_LIMITS.max_addresses * (GUARD_LIMITS.max_addresses + 1) // 2
+    )  # the client tries again without the first
 
 
 async def test_the_name_cache_is_bounded(

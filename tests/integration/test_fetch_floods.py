@@ -1,6 +1,7 @@
 """Answers made to cost their reader much: each ends, or is read in turns, and the others are served meanwhile."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import ssl
@@ -12,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from crawld.clock import SystemClock
 from crawld.fetch import connection
-from crawld.fetch import loop_share as turns
-from crawld.fetch.connection import FRAMING_BYTES, MOST_IDLE_PER_HOST, BoundedConnection, BoundedConnector
+from crawld.fetch import connection as turns
+from crawld.fetch.connection import LIMITS as CONNECTION_LIMITS
+from crawld.fetch.connection import BoundedConnection, BoundedConnector, LoopShare
 from crawld.fetch.http import HttpFetcher, Timeouts
-from crawld.fetch.loop_share import LoopShare
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.support.behaviours import raw
@@ -87,15 +88,15 @@ async def test_the_budget_of_framing(beyond: bool, site: Site, fetcher: HttpFetc
     site.pages["/wide"] = partial(raw, data=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + lines + b"\r\nhello")
     outcome = await fetcher.fetch(ask(site.url("/wide")))
     assert isinstance(outcome, FetchFailed if beyond else Fetched), outcome
-    assert (len(lines) > FRAMING_BYTES) == beyond
+    assert (len(lines) > CONNECTION_LIMITS.framing_bytes) == beyond
 
 
 async def test_a_long_body_comes_whole_in_turns(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A body that has to wait for turns from its first byte on is the same body, and its end is noticed."""
-    monkeypatch.setattr(connection, "FREE_SECONDS", -1.0)
-    monkeypatch.setattr(connection, "FREE_SECONDS_PER_BYTE", 0.0)
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, free_seconds=-1.0))
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, free_seconds_per_byte=0.0))
     monkeypatch.setattr(connection, "STEP_SECONDS", 1e-9)  # each piece is a step
     body = bytes(range(256)) * 400
 
@@ -107,7 +108,7 @@ async def test_a_long_body_comes_whole_in_turns(
         await visit.reply(body)
 
     site.pages["/closing"], site.pages["/length"] = closing, with_length
-    monkeypatch.setattr(turns, "SHORTEST_WAIT", 0.001)
+    monkeypatch.setattr(turns, "LIMITS", dataclasses.replace(turns.LIMITS, min_wait=0.001))
     for path in ("/closing", "/length", "/length"):
         outcome = await fetcher.fetch(ask(site.url(path)))
         assert isinstance(outcome, Fetched), outcome
@@ -118,7 +119,7 @@ async def test_a_body_broken_off_in_turns_is_broken_off(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that ends while its bytes wait for a turn ends after them."""
-    monkeypatch.setattr(connection, "FREE_SECONDS", -1.0)
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, free_seconds=-1.0))
     outcome = await fetcher.fetch(ask(site.url("/drop")))
     assert isinstance(outcome, FetchFailed)
     assert (outcome.trouble, outcome.scope) == (Trouble.PROTOCOL, Scope.HOST)
@@ -158,7 +159,7 @@ async def test_answers_nobody_asked_for_close_the_connection(site: Site, fetcher
     assert len({seen.peer for seen in site.visits()}) == 2
 
 
-@pytest.mark.parametrize(("most", "expected"), [(8, 8), (1, MOST_IDLE_PER_HOST), (1000, 12)])
+@pytest.mark.parametrize(("most", "expected"), [(8, 8), (1, CONNECTION_LIMITS.max_idle_per_host), (1000, 12)])
 async def test_few_connections_are_kept(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch, most: int, expected: int
 ) -> None:
@@ -173,7 +174,7 @@ async def test_connections_last_as_long_as_their_server_keeps_them(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that closes an idle connection is asked over a new one from then on, which is not kept for nothing."""
-    monkeypatch.setattr(connection, "CLOSING_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, closing_seconds=0.1))
 
     async def closed_later(visit: Visit) -> None:
         await visit.reply(b"hello")
@@ -220,7 +221,7 @@ class _Counted:
 
 async def test_turns_are_shared_by_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host with fifty connections gets as many turns as a host with one."""
-    monkeypatch.setattr(turns, "SHORTEST_WAIT", 0.0)
+    monkeypatch.setattr(turns, "LIMITS", dataclasses.replace(turns.LIMITS, min_wait=0.0))
     line = LoopShare()
     many = [_Counted("many", line, 0.0) for _ in range(50)]
     one = _Counted("one", line, 0.0)
@@ -234,7 +235,7 @@ async def test_turns_are_shared_by_host(monkeypatch: pytest.MonkeyPatch) -> None
 
 _FETCH = """
 import asyncio, json, sys
-from crawld.clock import SystemClock
+from crawld.model.clock import SystemClock
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.fetched import Request
 from crawld.model.url import host_of

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.errors import UnsentError
 from crawld.fetch.http import HttpFetcher
+from crawld.model.clock import SystemClock
+from crawld.model.errors import UnsentError
 from crawld.model.fetched import Fetched, Request
 from tests.support.site import LOOPBACK, Site
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crawld.clock import SystemClock
 from crawld.fetch.http import HttpFetcher, Timeouts
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
 from tests.support.names import NameServer

@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import text
 
+from crawld.choose.chooser import Bid
 from crawld.cli import main
 from crawld.cli.remote import ask
-from crawld.errors import InputError
-from crawld.frontier.bidding import Bid
-from crawld.interfaces.fleet import Report
+from crawld.fleet.contracts import Report
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.model.errors import InputError
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
-from crawld.store.fleet.ledger import SqlLedger
 
 Command = Callable[..., Result]
 

@@ -10,17 +10,15 @@ from contextlib import suppress
 import pytest
 from sqlalchemy import text
 
-from crawld.errors import InputError, StoreError
-from crawld.frontier.bidding import Bid
-from crawld.interfaces.fleet import LeaseLostError, Mail, Report
-from crawld.model.fleet import first_id
+from crawld.choose.chooser import Bid
+from crawld.fleet.contracts import LeaseLostError, Mail, Report
+from crawld.fleet.store.fence import holding
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.making import leave_mail, make_fleet, next_changes, next_ids
+from crawld.model.errors import InputError, StoreError
+from crawld.model.shards import first_id
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
-from crawld.store.fleet.fence import holding
-from crawld.store.fleet.ids import next_changes, next_ids
-from crawld.store.fleet.ledger import SqlLedger
-from crawld.store.fleet.mail import leave_mail
-from crawld.store.fleet.making import make_fleet
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import rows
 
@@ -328,7 +326,7 @@ async def test_a_fleet_is_made_once(postgres_url: str) -> None:
 
 async def test_a_database_with_pages_is_not_made_a_fleet(postgres_url: str) -> None:
     """Their ids have no shard."""
-    from crawld.store import SqlStore
+    from crawld.store.store import SqlStore
     from tests.support.store_builders import NOW, wanted
 
     store = SqlStore(postgres_url)

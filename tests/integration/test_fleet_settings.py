@@ -7,8 +7,8 @@ import asyncpg
 from click.testing import CliRunner
 
 from crawld.cli import main
-from crawld.config import Settings, load
-from crawld.wiring.fleet_settings import shared_document, with_shared
+from crawld.fleet.assembly import shared_document, with_shared
+from crawld.main.settings import Settings, load
 from tests.support.fleet import crawls, made, until, worker, worker_settings
 from tests.support.process import command
 from tests.support.site import Site

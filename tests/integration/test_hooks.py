@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crawld.hooks.command import Command
-from crawld.hooks.notify import Notification, message
-from crawld.interfaces import HookDelivery
-from crawld.interfaces.read_model import Change
+from crawld.hooks.transports import Command, Notification, message
+from crawld.store.contract import HookDelivery
+from crawld.store.views import Change
 from tests.support.daemon import rows, running, until
 from tests.support.process import command
 from tests.support.receiver import SECRET, Receiver, hook

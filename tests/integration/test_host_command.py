@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 from crawld.cli import main
 from crawld.cli.remote import ask_at
-from crawld.errors import CrawldError, InputError
+from crawld.model.errors import CrawldError, InputError
 from crawld.model.host import host_name
 from crawld.model.signal import Signal, SignalTrust, Source
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 from tests.support.process import OURS, command, daemon, settings
 from tests.support.site import Site
 

@@ -3,10 +3,9 @@
 import numpy as np
 from aiohttp import ClientSession
 
-from crawld.lab.scenario import Scenario
-from crawld.lab.site import LabSite
-from crawld.sim.population import Population
-from crawld.sim.world import World
+from crawld.research.scenario import Scenario
+from crawld.research.site import LabSite
+from crawld.research.world import Population, World
 
 NEVER = 1e9
 

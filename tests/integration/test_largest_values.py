@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from crawld.config import Settings, load
-from crawld.errors import ConfigError, InputError
+from crawld.main.settings import Settings, load
+from crawld.model.errors import ConfigError, InputError
 from crawld.model.page import MAX_IMPORTANCE, check_importance
-from crawld.model.units import MAX_RATE, MAX_SECONDS, parse_duration, parse_rate
+from crawld.model.units import LIMITS as UNITS_LIMITS
+from crawld.model.units import parse_duration, parse_rate
 from tests.support.daemon import running, until
 from tests.support.process import ENVIRONMENT, HANG_SECONDS, ROOT, command
 from tests.support.site import Site
@@ -67,9 +68,9 @@ def test_every_quantity_has_a_largest_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("read", "most", "more"),
     [
-        (parse_rate, MAX_RATE, 1e308),
-        (parse_rate, f"{MAX_RATE:.0f}/s", f"{MAX_RATE + 1:.0f}/s"),
-        (parse_duration, MAX_SECONDS, 1e308),
+        (parse_rate, UNITS_LIMITS.max_rate, 1e308),
+        (parse_rate, f"{UNITS_LIMITS.max_rate:.0f}/s", f"{UNITS_LIMITS.max_rate + 1:.0f}/s"),
+        (parse_duration, UNITS_LIMITS.max_seconds, 1e308),
         (parse_duration, "3650d", "3660d"),
         (check_importance, MAX_IMPORTANCE, 1e308),
     ],
@@ -88,14 +89,14 @@ async def test_the_daemon_runs_with_the_largest_values(tmp_path: Path) -> None:
     settings.pop("hooks", None)
     async with Site() as site, running(tmp_path, [site.url("/ok/1")], **settings) as daemon:
         await until(lambda: bool(site.visits()))  # robots.txt: the next is due after the longest delay
-        assert daemon.crawler.status.bandwidth == MAX_RATE
+        assert daemon.crawler.status.bandwidth == UNITS_LIMITS.max_rate
 
 
 async def test_the_daemon_serves_the_largest_rate(tmp_path: Path) -> None:
     """At the largest rate pages are crawled, the loop answers, and the rate can be lowered again."""
     async with Site() as site:
         urls = [site.url(f"/ok/{number}") for number in range(20)]
-        async with running(tmp_path, urls, bandwidth=MAX_RATE) as daemon:
+        async with running(tmp_path, urls, bandwidth=UNITS_LIMITS.max_rate) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 20)
             lowered = await command("bandwidth", "5/s", "--database", f"sqlite:///{tmp_path}/x.db", cwd=tmp_path)
             assert (lowered.status, lowered.out.strip()) == (0, "5/s")

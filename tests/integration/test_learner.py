@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from crawld.daemon.learner import Learner
+from crawld.crawl.learner import Learner
 from crawld.model.crawl import Verdict
 from crawld.model.signal import SOURCES
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 from tests.support.learning import DAY, HandClock, RecordingSink, crawled
 from tests.support.store_builders import NOW, record, rows
 

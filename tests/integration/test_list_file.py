@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from crawld.clock import SystemClock
-from crawld.daemon.pages.list_file import TAKEN_OVER, ListFile
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.daemon.status import Status
-from crawld.errors import InputError
-from crawld.frontier.politeness import HostGate, HostLimits
+from crawld.choose import policies
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.scheduler import Scheduler
+from crawld.model.clock import SystemClock
+from crawld.model.errors import InputError
 from crawld.model.page import BY_HAND, Wanted
-from crawld.policies import policies
-from crawld.scheduler import Scheduler
+from crawld.pages.list_file import TAKEN_OVER, ListFile
+from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
+from crawld.pages.status import Counters
 from crawld.signals.matching import PageIndex
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 
 
 class Started:
@@ -33,7 +33,7 @@ class Started:
         self.scheduler = Scheduler(policies.choose("greedy-ncis").chooser(bandwidth=10.0, gate=gate))
         self.store = SqlStore(f"sqlite:///{folder / 'x.db'}")
         self.page_set = PageSet(self.store, Pages(), self.scheduler, gate, PageIndex())
-        self.status = Status(0.0)
+        self.status = Counters(0.0)
         self.list = ListFile(
             lambda: (str(self.file), 0.1),
             self._read,

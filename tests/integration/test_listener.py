@@ -1,6 +1,7 @@
 """The listener among strangers: whom it answers, what it takes from them, and what it lets them hold."""
 
 import asyncio
+import dataclasses
 import gzip
 import io
 import sqlite3
@@ -14,9 +15,10 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
-from crawld.api import access, connections, copies, refusals
-from crawld.daemon.supervisor import Daemon
+from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
+from crawld.show.api import access, copies, refusals
+from crawld.show.api import public as connections
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, running, until
 from tests.support.process import HANG_SECONDS, command, free_port, settings
@@ -213,15 +215,15 @@ async def test_idle_connections_give_way(tmp_path: Path) -> None:
             assert answered.status == 200
         closed = [reader for reader, _ in idle if reader.at_eof() or reader.exception()]
         await until(lambda: sum(reader.at_eof() or reader.exception() is not None for reader, _ in idle) >= 236)
-        assert len(closed) <= 300 - connections.MOST_PER_ADDRESS + 2
+        assert len(closed) <= 300 - connections.LIMITS.max_per_address + 2
         for _, writer in idle:
             writer.close()
 
 
 async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then keeps no connection open."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
-    monkeypatch.setattr(connections, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "LIMITS", dataclasses.replace(connections.LIMITS, head_seconds=0.3))
+    monkeypatch.setattr(connections, "LIMITS", dataclasses.replace(connections.LIMITS, sweep_seconds=0.05))
     async with Site() as site, listening(tmp_path, site) as (_, port, _session):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         reading = asyncio.create_task(reader.read())
@@ -235,13 +237,13 @@ async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: p
 async def test_strangers_are_slowed_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes too fast without the token is refused; with it, it is answered."""
     monkeypatch.setattr(access, "REFUSED_SECONDS", 0.0)
-    monkeypatch.setattr(refusals, "STRANGERS_RATE", 0.0)
+    monkeypatch.setattr(refusals, "LIMITS", dataclasses.replace(refusals.LIMITS, strangers_rate=0.0))
     async with Site() as site, listening(tmp_path, site) as (_, _port, session):
         seen = []
-        for _ in range(int(refusals.STRANGERS_BURST) + 5):
+        for _ in range(int(refusals.LIMITS.strangers_burst) + 5):
             async with session.get("/indexnow") as answered:
                 seen.append(answered.status)
-        assert seen == [404] * int(refusals.STRANGERS_BURST) + [429] * 5
+        assert seen == [404] * int(refusals.LIMITS.strangers_burst) + [429] * 5
         async with session.get("/status", headers=bearer(tmp_path)) as answered:
             assert answered.status == 200
 
@@ -263,14 +265,16 @@ async def test_the_control_socket_takes_no_more_than_it_can_read_at_once(tmp_pat
 
 async def test_a_few_copies_are_served_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers that take nothing hold a bounded number of copies; the next one is told to come again."""
-    monkeypatch.setattr(copies, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(copies, "LIMITS", dataclasses.replace(copies.LIMITS, wait_seconds=0.2))
     async with Site() as site:
         site.pages["/ok/1"] = answer("x" * 9_000_000)
         async with listening(tmp_path, site) as (_, port, session):
             token = bearer(tmp_path)["Authorization"]
             path = f"/copy?url={site.url('/ok/1')}"
             head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {token}\r\n\r\n".encode()
-            held = [await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(copies.MOST_COPIES)]
+            held = [
+                await asyncio.open_connection("127.0.0.1", port, limit=1024) for _ in range(copies.LIMITS.max_copies)
+            ]
             for reader, writer in held:
                 writer.write(head)
                 await reader.readexactly(100)

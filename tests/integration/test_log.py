@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from crawld import wiring
-from crawld.config import Settings
-from crawld.daemon.logs import configure
+from crawld.main.assembly import Tempo
+from crawld.main.settings import Settings
+from crawld.model.logs import configure
 from tests.support.daemon import running, until
 from tests.support.site import Site
 
@@ -37,7 +37,7 @@ async def test_only_changes_and_troubles_have_lines_of_their_own(tmp_path: Path,
     """A crawl that found nothing new is counted in the summary; a change and a failure are told at once."""
     async with Site() as site:
         urls = [site.url(path) for path in ("/cue/1", "/ok/2", "/status/403")]
-        async with running(tmp_path, urls, tempo=wiring.Tempo(learn=0.2, tick=0.2)) as daemon:
+        async with running(tmp_path, urls, tempo=Tempo(learn=0.2, tick=0.2)) as daemon:
             verdicts = daemon.crawler.status.verdicts
             await until(lambda: verdicts["unchanged"] >= 3 and verdicts["failed"] >= 1)
             site.change("/cue/1")
@@ -64,6 +64,6 @@ async def test_every_crawl_is_told_where_that_is_wanted(
 def test_the_setting_is_off_and_takes_effect_at_a_reload() -> None:
     """`log.crawls` is false unless set, and needs no restart."""
     assert Settings().log.crawls is False
-    from crawld.wiring.reload import LIVE
+    from crawld.main.reload import LIVE
 
     assert "log.crawls" in LIVE

@@ -9,7 +9,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from crawld.api.token import make_token
+from crawld.show.api.access import make_token
 from tests.support.behaviours import guide, html
 from tests.support.daemon import CALM, rows, running, until
 from tests.support.process import ENVIRONMENT, HANG_SECONDS, command, free_port

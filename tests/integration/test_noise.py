@@ -4,7 +4,7 @@ import itertools
 import sqlite3
 from pathlib import Path
 
-from crawld.store.records.bodies import decompress
+from crawld.store.versions import decompress
 from tests.support.behaviours import html, page
 from tests.support.daemon import rows, running, until
 from tests.support.site import Site, Visit

@@ -11,12 +11,11 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from crawld.api.v1.endpoints import Endpoint, adapter, refusal
-from crawld.api.v1.models import AskChanges
-from crawld.api.v1.openapi import describe
-from crawld.api.v1.routes import ENDPOINTS, add_v1
-from crawld.errors import InputError
-from crawld.mistakes import UNNAMED
+from crawld.model.errors import InputError
+from crawld.model.mistakes import UNNAMED
+from crawld.show.api.endpoints import Endpoint, adapter, refusal
+from crawld.show.api.models import AskChanges
+from crawld.show.api.routes import ENDPOINTS, add_v1, describe
 from tests.support.daemon import serving
 from tests.support.library_words import FOREIGN
 from tests.support.site import Site

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.frontier.politeness import HostGate, HostLimits
+from crawld.choose import policies
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.scheduler import Scheduler
 from crawld.model.page import BY_HAND, Wanted
-from crawld.policies import policies
-from crawld.scheduler import Scheduler
+from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 
 NOW = 1_000.0
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from crawld import config
-from crawld.api.app import _unix_socket
-from crawld.api.token import make_token, read_token
 from crawld.cli import remote
-from crawld.errors import ConfigError, StoreError
+from crawld.main.settings import load
+from crawld.model.errors import ConfigError, StoreError
 from crawld.model.url import without_password
-from crawld.store import SqlStore
+from crawld.show.api.access import make_token, read_token
+from crawld.show.api.app import _unix_socket
 from crawld.store.address import parse_address
+from crawld.store.store import SqlStore
 from tests.support.process import command, daemon, settings
 from tests.support.site import Site
 
@@ -37,7 +37,7 @@ NOBODY = 65534
 def test_a_password_is_never_shown(url: str) -> None:
     """However badly the URL of a database is written, what is said of it has no password in it."""
     said = [without_password(url)]
-    for read in (lambda: config.load(None, {"database": url}), lambda: parse_address(url), lambda: SqlStore(url)):
+    for read in (lambda: load(None, {"database": url}), lambda: parse_address(url), lambda: SqlStore(url)):
         try:
             said.append(repr(getattr(read(), "shown", "")))
         except (ConfigError, StoreError) as error:

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from crawld.model.signal import SOURCES, Source
-from crawld.signals.push_inbox import MAX_DENIALS
+from crawld.signals.push_inbox import LIMITS as PUSH_INBOX_LIMITS
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, rows, running, until
 from tests.support.process import free_port
@@ -104,13 +104,13 @@ async def test_strangers_with_new_keys_cost_a_host_a_few_requests(tmp_path: Path
         listener = {"listen": f"127.0.0.1:{(port := free_port())}", "public_url": "https://crawld.example.org"}
         async with running(tmp_path, [url], api=listener, min_interval=3600, max_interval=7200) as daemon:
             await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
-            for number in range(4 * MAX_DENIALS):
+            for number in range(4 * PUSH_INBOX_LIMITS.max_denials):
                 query, asked = {"url": url, "key": f"stranger-{number}"}, len(site.visits())
                 async with session.get(f"http://127.0.0.1:{port}/indexnow", params=query) as answered:
                     assert answered.status == 202
-                if number < MAX_DENIALS:
+                if number < PUSH_INBOX_LIMITS.max_denials:
                     await until(partial(_more_visits, site, asked))
             slots = daemon.crawler.status.slots
             await until(lambda: daemon.crawler.status.slots > slots + 100)
             keys = [one for one in site.visits() if one.path.startswith("/stranger-")]
-            assert len(keys) == MAX_DENIALS
+            assert len(keys) == PUSH_INBOX_LIMITS.max_denials

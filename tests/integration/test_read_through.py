@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from crawld.client import Client, NotKeptError
-from crawld.daemon.pages.reads import Reads
-from crawld.daemon.supervisor import Daemon
+from crawld.crawl.reads import Reads
+from crawld.main.supervisor import Daemon
 from crawld.model.signal import SOURCES, Source
 from tests.support.behaviours import answer
 from tests.support.daemon import rows, running, until

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from crawld.cli import install_service, main
 from crawld.cli.install_service import RESOLV_CONF, private_resolvers
-from crawld.errors import CrawldError
+from crawld.model.errors import CrawldError
 from tests.support.process import ROOT, command, daemon, settings
 from tests.support.service_manager import UNIT, manager
 from tests.support.site import Site

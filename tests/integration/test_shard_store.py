@@ -1,6 +1,7 @@
 """Several workers' stores on one real PostgreSQL: ids, numbers of changes, the fence, and reads of some shards."""
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -10,22 +11,24 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from crawld.errors import DutyLostError, StoreError
-from crawld.interfaces import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
-from crawld.model.age_curve import AgeCurve
+from crawld.fleet.store import fleet_store as fleet_database
+from crawld.fleet.store.fence import Term, fenced_by
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.making import make_fleet
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.crawl import Verdict
-from crawld.model.fleet import first_id, shard_of_host, shard_of_id
+from crawld.model.errors import DutyLostError, StoreError
+from crawld.model.estimate import AgeCurve
+from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import Page, Wanted
-from crawld.model.robots import RobotsState
+from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import SignalTrust, Source
-from crawld.store import Retention, SqlShardStore, SqlStore
 from crawld.store.address import parse_address
+from crawld.store.contract import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
 from crawld.store.engine import writing_engine
-from crawld.store.fleet import fleet_database
-from crawld.store.fleet.fence import Term, fenced_by
-from crawld.store.fleet.ledger import SqlLedger
-from crawld.store.fleet.making import make_fleet
+from crawld.store.retention import Retention
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, signal
 
@@ -335,7 +338,9 @@ async def test_a_server_that_does_not_answer_is_let_go(
     fleet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A connection that was cut off without a word is broken off: writes and questions go over new ones."""
-    monkeypatch.setattr(fleet_database, "LONGEST_TRANSACTION_SECONDS", 2.0)
+    monkeypatch.setattr(
+        fleet_database, "LIMITS", dataclasses.replace(fleet_database.LIMITS, max_transaction_seconds=2.0)
+    )
     monkeypatch.setattr(SqlShardStore, "longest_answer_seconds", 2.0)
     silent, over = asyncio.Event(), asyncio.Event()
     connections: list[Any] = []

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.daemon.learner import Learner
-from crawld.fleet.shared_priors import SharedPriors
-from crawld.store.fleet.ledger import SqlLedger
-from crawld.store.fleet.making import make_fleet
+from crawld.crawl.learner import Learner
+from crawld.fleet.learner import SharedPriors
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.making import make_fleet
 from tests.support.learning import DAY, HandClock, RecordingSink, crawled
 from tests.support.store_builders import NOW
 

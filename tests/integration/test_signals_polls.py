@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from crawld.daemon.pages.pages import Pages
 from crawld.model.estimate import Estimate
 from crawld.model.fetched import Fetched, Outcome, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
+from crawld.pages.pages import Pages
 from tests.support.signal_daemon import DAY, SignalDaemon
 from tests.support.site import Site, Visit
 from tests.support.store_builders import by_source

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from crawld.daemon.pages.discovery import Discoverer
-from crawld.daemon.pushes import Pushes
+from crawld.crawl.polls import Discoverer
+from crawld.crawl.pushes import Pushes
 from crawld.model.signal import SOURCES, Source
 from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from http_message_signatures import HTTPMessageVerifier, HTTPSignatureKeyResolver, algorithms
 
 from crawld.cli import main
-from crawld.errors import ConfigError
-from crawld.signing import DIRECTORY_PATH, DIRECTORY_TAG, DIRECTORY_TYPE, Signer, new_key, read_keys
+from crawld.fetch.signing import DIRECTORY_PATH, DIRECTORY_TAG, DIRECTORY_TYPE, Signer, new_key, read_keys
+from crawld.model.errors import ConfigError
 from tests.support.daemon import listening, running, until
 from tests.support.process import free_port
 from tests.support.site import Seen, Site

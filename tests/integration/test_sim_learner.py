@@ -6,20 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crawld.daemon.learner import Learner
-from crawld.interfaces import Floats, Record
-from crawld.learning.estimate_update import EstimateSink
-from crawld.learning.observations import Prior
-from crawld.model.age_curve import AgeCurve
+from crawld.crawl.learner import Learner
+from crawld.learn.estimate_update import EstimateSink
+from crawld.learn.observations import Prior
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import Estimate
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
-from crawld.sim.engine import simulate
-from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
-from crawld.sim.weblike import WeblikeWorld, weblike
-from crawld.sim.world import NO_CLAIM, Claim
-from crawld.store import SqlStore
+from crawld.research.engine import simulate
+from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.weblike import WeblikeWorld, weblike
+from crawld.research.world import NO_CLAIM, Claim
+from crawld.store.contract import Floats, Record
+from crawld.store.store import SqlStore
 from tests.support.learning import HandClock
 
 PRIOR = Prior(alpha_rate=5 * DAY)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from crawld import wiring
-from crawld.config import Settings
-from crawld.daemon.pages.site_links import FollowedSite, FollowingSite, Shapes
-from crawld.daemon.slots.shares import Share
-from crawld.daemon.supervisor import Daemon
+from crawld.choose.pacer import Share
+from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes
+from crawld.main.assembly import Tempo, build
+from crawld.main.settings import Settings
+from crawld.main.supervisor import Daemon
 from crawld.model.page import Page
-from crawld.store import Reader
+from crawld.store.report import Reader
 from tests.support.behaviours import answer, html, not_found, page
 from tests.support.daemon import rows, until
 from tests.support.site import Behaviour, Site, Visit
@@ -20,7 +20,7 @@ from tests.support.site import Behaviour, Site, Visit
 PAGES = "SELECT url FROM pages WHERE state <> 'retired' AND last_success IS NOT NULL ORDER BY url"
 REFUSED = "SELECT p.url, s.refused FROM site_pages s JOIN pages p ON p.id = s.page_id WHERE s.refused IS NOT NULL"
 TOLD = "SELECT p.url, c.verdict FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY c.id"
-TEMPO = wiring.Tempo(learn=0.2, tick=0.3, demand=0.2, poll=0.2)
+TEMPO = Tempo(learn=0.2, tick=0.3, demand=0.2, poll=0.2)
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def following(
         "api": {"listen": None},
         "discover": [{"site": site.url(start), "links": True, **given}],
     }
-    daemon = wiring.build(Settings.model_validate(settings), tempo=TEMPO)
+    daemon = build(Settings.model_validate(settings), tempo=TEMPO)
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
     try:

@@ -11,10 +11,11 @@ from sqlalchemy import text
 
 from crawld.model.crawl import Verdict
 from crawld.model.page import PageState
-from crawld.store import Reader, SqlStore
+from crawld.store import report as reports
 from crawld.store.address import parse_address
 from crawld.store.engine import reading_engine
-from crawld.store.reports import reader as reports
+from crawld.store.report import Reader
+from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, signal, wanted
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "database.md").read_text()

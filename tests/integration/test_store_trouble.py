@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import os
 import resource
@@ -16,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from crawld.errors import StoreError
 from crawld.model.crawl import Verdict
-from crawld.store import SqlStore, retry
+from crawld.model.errors import StoreError
+from crawld.store import engine as retry
+from crawld.store import writer
 from crawld.store.lock import ADVISORY_KEY
-from crawld.store.writing import writer
+from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, wanted
 
@@ -238,7 +240,7 @@ class TestWriting:
 
     async def test_what_does_not_pass_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Patience ends: a database that stays locked is a StoreError for whoever asked."""
-        monkeypatch.setattr(retry, "LONGEST_RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(retry, "LIMITS", dataclasses.replace(retry.LIMITS, max_retry_seconds=0.0))
         store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
         await store.start()
         other = sqlite3.connect(tmp_path / "crawld.db", isolation_level=None)
@@ -332,7 +334,7 @@ class TestWriting:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Full, the store is unhealthy; twice full, it takes no more and counts what is lost."""
-        monkeypatch.setattr(writer, "FULL_QUEUE", 10)
+        monkeypatch.setattr(writer, "LIMITS", dataclasses.replace(writer.LIMITS, full_queue=10))
         store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
         await store.start()
         await store.adopt(wanted("a"), origin="list", now=NOW)
@@ -346,7 +348,7 @@ class TestWriting:
 
     async def test_closing_gives_up_in_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A database that stays locked cannot keep the daemon from stopping, and what was not written is said."""
-        monkeypatch.setattr(writer, "LAST_TRY_SECONDS", 0.1)
+        monkeypatch.setattr(writer, "LIMITS", dataclasses.replace(writer.LIMITS, last_try_seconds=0.1))
         store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
         await store.start()
         await store.adopt(wanted("a"), origin="list", now=NOW)

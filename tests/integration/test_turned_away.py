@@ -7,14 +7,14 @@ from pathlib import Path
 import aiohttp
 from click.testing import CliRunner
 
-from crawld import wiring
 from crawld.cli import main
-from crawld.cli.trials.lab_world import Wanted
-from crawld.config import Settings
-from crawld.daemon.pages.pages import TURNED_AWAY_WAITS
-from crawld.lab.site import LabSite
+from crawld.main.assembly import Assembly
+from crawld.main.settings import Settings
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.troubles import TURNED_AWAY_SENTENCES
+from crawld.pages.pages import TURNED_AWAY_WAITS
+from crawld.research.lab import WorldOptions
+from crawld.research.site import LabSite
 from tests.support.behaviours import answer, html
 from tests.support.daemon import bearer, listening, rows, running, scrape, until
 from tests.support.process import free_port
@@ -102,7 +102,7 @@ async def test_a_site_that_turns_us_away_is_named_and_keeps_its_copy(tmp_path: P
 async def test_a_page_of_the_lab_that_turns_bots_away_is_seen_in_the_dashboard(tmp_path: Path) -> None:
     """Each way in which the lab lets no crawler in is told on the overview, with what to do about it."""
     api, names = f"http://127.0.0.1:{(port := free_port())}", [trouble.value for trouble in TURNED_AWAY]
-    drawn = Wanted("weblike", 5, 1, None, 1.0, 0.0, 1).scenario(600.0)
+    drawn = WorldOptions("weblike", 5, 1, None, 1.0, 0.0, 1).scenario(600.0)
     async with LabSite(drawn, turn_away=1.0) as lab, aiohttp.ClientSession(headers=bearer(tmp_path)) as session:
         urls = [lab.url(page) for page in range(5)]
         async with running(tmp_path, urls, api={"listen": f"127.0.0.1:{port}"}) as daemon:
@@ -157,9 +157,7 @@ async def test_a_walled_host_is_left_alone_and_the_wait_survives_a_restart(tmp_p
     with sqlite3.connect(tmp_path / "x.db") as db:
         assert db.execute("SELECT count(*) FROM pages WHERE turned_away = 'bot_wall'").fetchall() == [(10,)]
         db.execute("UPDATE hosts SET failures = 0, blocked_until = 0")
-    again = wiring.Assembly(
-        Settings.model_validate({"database": f"sqlite:///{tmp_path}/x.db", "api": {"listen": None}})
-    )
+    again = Assembly(Settings.model_validate({"database": f"sqlite:///{tmp_path}/x.db", "api": {"listen": None}}))
     await again.store.start()
     try:
         await again.page_set.restore(again.clock.now())

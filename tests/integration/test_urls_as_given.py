@@ -6,12 +6,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from crawld.clock import SystemClock
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.interfaces import Allowed, Disallowed
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
+from crawld.model.web import Allowed, Disallowed
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, rows, running, until
 from tests.support.names import NameServer

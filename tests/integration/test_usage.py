@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from crawld.client import AnswerError, Client
-from crawld.clock import SystemClock
-from crawld.content.robots.parser import read_robots
-from crawld.content.usage import robots_usage, told_in_header, told_in_meta
-from crawld.hooks.line import Hook
-from crawld.hooks.queue import Pace
-from crawld.interfaces import NewChange
-from crawld.model.url_pattern import UrlPattern
+from crawld.hooks.dispatcher import Hook
+from crawld.hooks.queue import HookPace
+from crawld.model.clock import SystemClock
+from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
-from crawld.store import Reader
-from crawld.store.read_model.model import SqlReadModel
+from crawld.read.robots import read_robots
+from crawld.read.usage import robots_usage, told_in_header, told_in_meta
+from crawld.store.contract import NewChange
+from crawld.store.read_model import SqlReadModel
+from crawld.store.report import Reader
 from tests.support.behaviours import page
 from tests.support.daemon import BRISK, get, rows, running, until
 from tests.support.daemon import serving as api
@@ -88,7 +88,7 @@ def test_directives_for_other_robots_do_not_count() -> None:
 def test_a_hook_hears_of_terms_and_not_of_pages_that_deny_its_use() -> None:
     """A hook with a use is told that terms changed, and of pages that allow it."""
     transport: Any = None
-    given = ("h", "webhook", transport, UrlPattern("*"), frozenset({"changed"}), Pace(1.0))
+    given = ("h", "webhook", transport, UrlPattern("*"), frozenset({"changed"}), HookPace(1.0))
     hook = Hook(*given, use="ai-input")
 
     def change(verdict: str, *denies: str) -> NewChange:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from crawld.config import load
+from crawld.main.settings import load
 from tests.support.process import ROOT
 
 FILES = (ROOT / "compose.yaml", ROOT / "docs/monitoring/compose.yaml")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from crawld import config
+from crawld.choose import policies
 from crawld.cli import COMMANDS, main
-from crawld.policies import policies
+from crawld.main.settings import POLICIES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def test_help_lists_every_command() -> None:
 
 def test_settings_know_the_policies_there_are() -> None:
     """Every policy that can be set exists."""
-    assert [policies.choose(name).name for name in config.POLICIES] == list(config.POLICIES)
+    assert [policies.choose(name).name for name in POLICIES] == list(POLICIES)
 
 
 def test_links_between_documents_lead_somewhere() -> None:

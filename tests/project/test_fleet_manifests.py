@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from crawld.cli import main
-from crawld.config import load
+from crawld.main.settings import load
 from tests.support.process import ROOT
 
 FILE = ROOT / "docs/fleet/kubernetes.yaml"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from crawld.config import Settings
-from crawld.config.hooks import Hook
 from crawld.fetch.webhook import sign
+from crawld.main.settings import HookSection, Settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
 
@@ -34,4 +33,4 @@ def test_the_settings_in_the_document_load_and_all_are_named() -> None:
     example = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)[0])
     assert [hook.kind for hook in Settings.model_validate(example).hooks] == ["webhook", "command", "notify"]
     named = re.findall(r"^\| ([a-z_, ]+) \|", DOCUMENT.split("| setting |")[1].split("\n\n")[0], re.MULTILINE)
-    assert {name for cell in named for name in cell.split(", ")} == set(Hook.model_fields)
+    assert {name for cell in named for name in cell.split(", ")} == set(HookSection.model_fields)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "docs/monitoring/alerts.yml"
 DASHBOARD = json.loads((ROOT / "docs/monitoring/grafana.json").read_text(encoding="utf-8"))
 RULES: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"][0]["rules"]
-SOURCE = (ROOT / "crawld/daemon/metrics.py").read_text(encoding="utf-8")
+SOURCE = (ROOT / "crawld/show/metrics.py").read_text(encoding="utf-8")
 COUNTERS = set(re.findall(r'"(crawld_[a-z_]+)",\s*COUNTER', SOURCE))
 GAUGES = set(re.findall(r'"(crawld_[a-z_]+)",\s*GAUGE', SOURCE))
 HISTOGRAMS = set(re.findall(r'Distribution\("(crawld_[a-z_]+)"', SOURCE))

@@ -1,4 +1,4 @@
-"""Only `crawld.clock` reads time; everything else is told what time it is, so that tests and simulations decide it."""
+"""Only `crawld.model.clock` reads time; all else is told what time it is, so that tests and simulations decide it."""
 
 import ast
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ READS_TIME = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "p
 READS_WITHOUT_ARGUMENTS = {f"time.{name}" for name in ("gmtime", "localtime", "ctime", "asctime")}
 READS_DATETIME = tuple(f"{kind}.{name}" for kind in ("datetime", "date") for name in ("now", "utcnow", "today"))
 EXEMPT = {
-    "crawld/clock.py": "the clock",
+    "crawld/model/clock.py": "the clock",
     "crawld/cli": "a command is a process of its own that tells people about this moment, and passes it on as `now`",
-    "crawld/api": "hands the monotonic clock to the bounds on strangers and connections, whose tests hand in another",
+    "crawld/show/api": "hands the monotonic clock to bounds on strangers and connections, whose tests hand in another",
 }
 BY_THE_LOOP = {
     "crawld/fetch": "deadlines and turns of connections go by the event loop's own clock, which ends them",
-    "crawld/workers": "so do those of the processes that read answers",
+    "crawld/read/workers": "so do those of the processes that read answers",
 }
 
 

@@ -54,12 +54,12 @@ def test_what_the_guide_tells_to_edit_has_those_names() -> None:
     """The names that the guide tells contributors to look for are in the files it sends them to."""
     text = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
     for path, name in (
-        ("crawld/config/settings.py", "POLICIES"),
+        ("crawld/main/settings.py", "POLICIES"),
         ("crawld/model/signal.py", "Source"),
         ("crawld/model/fetched.py", "Trouble"),
         ("crawld/cli/__init__.py", "COMMANDS"),
-        ("crawld/cli/__init__.py", "_PACKAGE_OF"),
-        ("crawld/interfaces/control.py", "Control"),
+        ("crawld/cli/__init__.py", "_ELSEWHERE"),
+        ("crawld/store/control.py", "Control"),
     ):
         assert f"`{path}`" in text
         assert f"`{name}`" in text

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
-from crawld.api.token import login_code, make_token
+from crawld.show.api.access import login_code, make_token
 from tests.support.process import HANG_SECONDS, ROOT, daemon, free_port, settings
 
 AXE_VERSION = "4.14.0"

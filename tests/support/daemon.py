@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import aiohttp
 
-from crawld import wiring
-from crawld.api.token import make_token
 from crawld.client import Pace
-from crawld.config import Settings
-from crawld.daemon.supervisor import Daemon
+from crawld.main.assembly import Tempo, build
+from crawld.main.settings import Settings
+from crawld.main.supervisor import Daemon
+from crawld.show.api.access import make_token
 from tests.support.process import HANG_SECONDS, free_port
 from tests.support.site import Site
 
@@ -32,7 +32,7 @@ def bearer(folder: Path) -> dict[str, str]:
 @asynccontextmanager
 async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Daemon]:
     """A daemon that keeps these pages fresh while the block runs; `tempo` is how often its side tasks come round."""
-    tempo = cast(wiring.Tempo, settings.pop("tempo", wiring.Tempo(learn=0.2, demand=0.2, poll=0.2)))
+    tempo = cast(Tempo, settings.pop("tempo", Tempo(learn=0.2, demand=0.2, poll=0.2)))
     (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
     given: dict[str, object] = {
         "bandwidth": "50/s",
@@ -47,7 +47,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
         "api": {"listen": None},  # several run at once
     }
-    daemon = wiring.build(Settings.model_validate(given | settings), tempo=tempo)
+    daemon = build(Settings.model_validate(given | settings), tempo=tempo)
     daemon.catch_signals = False
     task = asyncio.create_task(daemon.run())
     try:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from crawld.interfaces import Floats
-from crawld.model.age_curve import AgeCurve
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import Estimate
-from crawld.store import SqlStore
+from crawld.model.estimate import AgeCurve, Estimate
+from crawld.store.contract import Floats
+from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, record, wanted
 
 DAY = 86400.0

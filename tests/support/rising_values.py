@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crawld.value.valuation import Beliefs, Floats, Number, Taylor, Valuation
+from crawld.choose.valuation import Beliefs, Floats, Number, Taylor, Valuation
 
 
 class Plain(Valuation):

@@ -5,23 +5,24 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from crawld.clock import SystemClock
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.daemon.polls import Polls
-from crawld.daemon.slots.admission import Admission
+from crawld.choose import policies
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.pacer import Pacer
+from crawld.choose.scheduler import Scheduler
+from crawld.crawl.admission import Admission
+from crawld.crawl.polls import Polls
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Allowed, NeedsFetch, PollResult
+from crawld.model.clock import SystemClock
 from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
-from crawld.pacer import Pacer
-from crawld.policies import policies
-from crawld.scheduler import Scheduler
+from crawld.model.web import Allowed, NeedsFetch
+from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
+from crawld.signals.contract import PollResult
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
-from crawld.store import SqlStore
+from crawld.store.store import SqlStore
 from tests.support.in_place import InPlace
 from tests.support.process import HANG_SECONDS
 from tests.support.site import LOOPBACK, Site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.sim.trial import standard_error
+from crawld.research.trial import standard_error
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 STAGES = ((0.0, 0.5), (0.5, 1.0), (1.0, 2.0))

@@ -9,29 +9,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.sender import Sender
-from crawld.daemon.crawler import Crawler
-from crawld.daemon.pages.aliases import Aliases
-from crawld.daemon.pages.page_set import PageSet
-from crawld.daemon.pages.pages import Pages
-from crawld.daemon.slots.admission import Admission
-from crawld.daemon.slots.shares import SlotShares
-from crawld.errors import StoreError
+from crawld.choose import policies
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.pacer import Pacer, SlotShares
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.crawl.admission import Admission
+from crawld.crawl.loop import Crawler
+from crawld.crawl.sender import Sender
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Record, Store
 from crawld.model.crawl import Memory
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble
+from crawld.model.errors import StoreError
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, RobotsState, Scope, Trouble
 from crawld.model.host import HostState
 from crawld.model.page import Page
-from crawld.model.robots import RobotsState
 from crawld.model.url import host_of
-from crawld.pacer import Pacer
-from crawld.policies import policies
-from crawld.scheduler import Arrivals, Scheduler
+from crawld.pages.aliases import Aliases
+from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
+from crawld.read.page.rules import DigestRule
 from crawld.signals.matching import PageIndex
+from crawld.store.contract import Record, Store
 from tests.support.in_place import InPlace
 
 EPOCH = 1_700_000_000.0

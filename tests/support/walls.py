@@ -1,6 +1,6 @@
 """Challenge pages written from the marks that networks document or always send, and pages that only look like them."""
 
-from crawld.content.headers import plain_headers
+from crawld.read.headers import plain_headers
 
 Headers = dict[str, str]
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crawld.daemon.pages.pages import Pages
-from crawld.daemon.slots import admission as admission_module
-from crawld.daemon.slots.admission import LIMITS, Admission, Cause, NotNow, Refusal, RequestChain, RobotsFetch, Sent
+from crawld.choose import policies
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.pacer import Pacer
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.crawl import admission as admission_module
+from crawld.crawl.admission import LIMITS, Admission, Cause, NotNow, Refusal, RequestChain, RobotsFetch, Sent
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch
 from crawld.model.fetched import Fetched, Purpose, Request
-from crawld.pacer import Pacer
-from crawld.policies import policies
-from crawld.scheduler import Arrivals, Scheduler
+from crawld.model.web import Allowed, Disallowed, NeedsFetch
+from crawld.pages.pages import Pages
 from tests.support.virtual_web import EPOCH, VirtualClock, in_virtual_time, refused, well
 
 

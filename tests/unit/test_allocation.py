@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.errors import InputError
-from crawld.policies import allocation
-from crawld.policies.allocation_balance import Floats
-from crawld.policies.allocation_cho import age_gain, freshness_gain, harmonic_gain
+from crawld.choose import allocation
+from crawld.choose.allocation import Floats, age_gain, freshness_gain, harmonic_gain
+from crawld.model.errors import InputError
 
 Allocation = Callable[[Floats, Floats, float], Floats]
 

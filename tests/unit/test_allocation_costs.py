@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from crawld.policies import allocation
-from crawld.policies.allocation_balance import Floats
-from crawld.policies.allocation_costs import (
+from crawld.choose import allocation
+from crawld.choose.allocation import (
+    Floats,
     VisitOrder,
     age,
     baseline_accuracy,

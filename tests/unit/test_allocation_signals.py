@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.errors import InputError
-from crawld.policies import allocation
-from crawld.policies.allocation_balance import Floats
-from crawld.policies.allocation_costs import baseline_accuracy
-from crawld.value.value import crawl_value, cycle_length, fresh_time
+from crawld.choose import allocation
+from crawld.choose.allocation import Floats, baseline_accuracy
+from crawld.choose.value import crawl_value, cycle_length, fresh_time
+from crawld.model.errors import InputError
 
 numbers = st.one_of(st.just(0.0), st.floats(1e-6, 1e6))
 page = st.tuples(numbers, numbers, st.one_of(st.just(np.inf), st.just(0.0), st.floats(1e-6, 50.0)), numbers)

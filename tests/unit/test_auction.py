@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.auction import FLOOR, clear
-from crawld.frontier.bidding import LEVELS_PER_OCTAVE, Bid
+from crawld.choose.chooser import LIMITS as CHOOSER_LIMITS
+from crawld.choose.chooser import Bid
+from crawld.fleet.auction import FLOOR, clear
 
 COUNTS = st.lists(st.integers(0, 10_000), max_size=40).map(lambda counts: tuple(sorted(counts)))
 BIDS = st.dictionaries(
@@ -21,9 +22,11 @@ REQUESTS = st.floats(0.0, 1e9)
 
 def bid_of(values: list[float], first: int = 0) -> Bid:
     """The bid of a worker whose pages are worth this, ten octaves deep."""
-    top = math.floor(LEVELS_PER_OCTAVE * math.log2(max(values)))
-    levels = range(top, top - 10 * LEVELS_PER_OCTAVE, -1)
-    return Bid(first, top, tuple(sum(v >= 2 ** (level / LEVELS_PER_OCTAVE) for v in values) for level in levels))
+    top = math.floor(CHOOSER_LIMITS.levels_per_octave * math.log2(max(values)))
+    levels = range(top, top - 10 * CHOOSER_LIMITS.levels_per_octave, -1)
+    return Bid(
+        first, top, tuple(sum(v >= 2 ** (level / CHOOSER_LIMITS.levels_per_octave) for v in values) for level in levels)
+    )
 
 
 @given(BIDS, REQUESTS, st.randoms(use_true_random=False))
@@ -63,7 +66,7 @@ def test_the_pages_worth_most_are_served(values: list[list[float]], part: float)
     everyone = sorted((value for some in values for value in some), reverse=True)
     requests = part * len(everyone)
     clearing = clear({str(worker): bid_of(some) for worker, some in enumerate(values)}, requests)
-    step = 2 ** (1.01 / LEVELS_PER_OCTAVE)
+    step = 2 ** (1.01 / CHOOSER_LIMITS.levels_per_octave)
     for worker, some in enumerate(values):
         served = clearing.shares[str(worker)]
         surely = sum(value >= clearing.level * step for value in some)

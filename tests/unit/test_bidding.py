@@ -5,14 +5,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from crawld.frontier.bidding import Bid, Span
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
-from crawld.policies.policies import build
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs, Floats
+from crawld.choose.chooser import Bid, Span
+from crawld.choose.frontier import Frontier, Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.policies import build
+from crawld.choose.valuation import Beliefs, Floats
 
 HOSTS = 20
 ROUND = 4.0

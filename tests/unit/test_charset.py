@@ -3,8 +3,8 @@
 import pytest
 from webencodings.labels import LABELS
 
-from crawld.content.charset import PRESCAN, decode, encoding_of, known
-from crawld.content.lists.sitemap import read_sitemap
+from crawld.read.charset import PRESCAN, decode, encoding_of, known
+from crawld.read.sitemap import read_sitemap
 
 HTML = "text/html"
 

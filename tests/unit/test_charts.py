@@ -5,24 +5,24 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from crawld.charts import (
+from crawld.show.charts import (
     Axis,
     Chart,
+    ChartPoint,
     Column,
     Event,
     Form,
     Lane,
     Line,
     Look,
-    Point,
     Spread,
     Stack,
     data_table,
     draw,
     draw_lines,
     saw_tooth,
+    scale,
 )
-from crawld.charts.axis import scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 NOON = 1_763_380_800.0  # 2025-11-17 12:00 UTC
@@ -32,14 +32,14 @@ def _parsed(text: str) -> ET.Element:
     return ET.fromstring(text)
 
 
-def _freshness(points: list[Point], **more: object) -> Chart:
+def _freshness(points: list[ChartPoint], **more: object) -> Chart:
     line = Line("predicted", points, spread=Spread.BAND)
     return Chart("Freshness", Axis("time", Form.TIME), Axis("fresh", Form.SHARE, 0.0, 1.0), [line], **more)  # type: ignore[arg-type]
 
 
 def test_a_line_has_gaps_where_values_are_unknown() -> None:
     """Two stretches are two lines, and a band follows each."""
-    points = [Point(NOON + i * 60, None if i == 3 else 0.5, 0.4, 0.6) for i in range(7)]
+    points = [ChartPoint(NOON + i * 60, None if i == 3 else 0.5, 0.4, 0.6) for i in range(7)]
     root = _parsed(draw(_freshness(points)))
     assert len(root.findall(f".//{SVG}polyline")) == 2
     assert len(root.findall(f".//{SVG}polygon")) == 2
@@ -48,7 +48,7 @@ def test_a_line_has_gaps_where_values_are_unknown() -> None:
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_chart_of_nothing_or_of_one_point_is_drawn(count: int) -> None:
     """There is something to see before there is a history."""
-    chart = _freshness([Point(NOON, 0.5)] * count)
+    chart = _freshness([ChartPoint(NOON, 0.5)] * count)
     root = _parsed(draw(chart))
     assert root.get("role") == "img"
     assert chart.empty is (count == 0)
@@ -117,7 +117,7 @@ def test_names_of_others_stay_text() -> None:
     evil = "<script>alert(1)</script>\x00\x1b\"'&"
     lane = Lane("crawls", [Event(1.0, evil, strong=True)])
     for standalone in (True, False):
-        chart = Chart(evil, Axis(evil), Axis(evil), [Line(evil, [Point(0, 1), Point(1, 2)])], lanes=[lane])
+        chart = Chart(evil, Axis(evil), Axis(evil), [Line(evil, [ChartPoint(0, 1), ChartPoint(1, 2)])], lanes=[lane])
         root = _parsed(draw(chart, standalone=standalone))
         assert not root.findall(f".//{SVG}script")
         assert "<script>" in (root.get("aria-label") or "")
@@ -125,7 +125,7 @@ def test_names_of_others_stay_text() -> None:
 
 def test_only_a_file_of_its_own_brings_style() -> None:
     """Within a page nothing is inline: its stylesheet has the colours."""
-    chart = _freshness([Point(NOON, 0.5), Point(NOON + 60, 0.6)])
+    chart = _freshness([ChartPoint(NOON, 0.5), ChartPoint(NOON + 60, 0.6)])
     assert "<style" in draw(chart, standalone=True)
     part = draw(chart)
     assert "<style" not in part
@@ -134,7 +134,7 @@ def test_only_a_file_of_its_own_brings_style() -> None:
 
 def test_the_table_behind_has_the_figures_with_their_intervals() -> None:
     """Every x is a row; of many, evenly spaced ones and always the last."""
-    points = [Point(NOON + 60 * i, 0.5 + i / 1000, 0.4, 0.6) for i in range(500)]
+    points = [ChartPoint(NOON + 60 * i, 0.5 + i / 1000, 0.4, 0.6) for i in range(500)]
     heading, rows = data_table(_freshness(points))
     assert heading == ["time", "predicted"]
     assert len(rows) <= 40
@@ -143,8 +143,8 @@ def test_the_table_behind_has_the_figures_with_their_intervals() -> None:
 
 def test_lines_to_compare_with_take_no_colour() -> None:
     """A quiet line is grey and leaves the first colour to the next one."""
-    diagonal = Line("exact", [Point(0, 0), Point(1, 1)], Look.QUIET)
-    seen = Line("seen", [Point(0, 0.1), Point(1, 0.9)])
+    diagonal = Line("exact", [ChartPoint(0, 0), ChartPoint(1, 1)], Look.QUIET)
+    seen = Line("seen", [ChartPoint(0, 0.1), ChartPoint(1, 0.9)])
     text = draw(Chart("Calibration", Axis(), Axis(), [diagonal, seen]))
     assert 'class="line quiet"' in text
     assert 'class="line s1"' in text
@@ -152,6 +152,6 @@ def test_lines_to_compare_with_take_no_colour() -> None:
 
 def test_more_lines_than_colours_are_told_apart() -> None:
     """Colours come again dashed."""
-    text = draw_lines("many", "x", "y", {str(i): [Point(0, i), Point(1, i)] for i in range(10)})
+    text = draw_lines("many", "x", "y", {str(i): [ChartPoint(0, i), ChartPoint(1, i)] for i in range(10)})
     assert text.count('class="line s1"') == 2  # the line and its place in the legend
     assert text.count('class="line s1 dashed"') == 2

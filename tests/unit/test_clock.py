@@ -2,9 +2,10 @@
 
 import pytest
 
-from crawld.clock import SLEW, SystemClock
-from crawld.errors import ClockError
-from crawld.fleet.pacing.database_time import DatabaseClock, DatabaseTime
+from crawld.fleet.pacing import DatabaseClock, DatabaseTime
+from crawld.model.clock import LIMITS as CLOCK_LIMITS
+from crawld.model.clock import SystemClock
+from crawld.model.errors import ClockError
 
 
 class Hands:
@@ -56,7 +57,7 @@ def test_a_step_of_the_wall_clock_is_met_gradually(step: float) -> None:
     for _ in range(1000):
         hands.pass_(10.0)
         now = clock.now()
-        assert 10.0 * (1 - SLEW) - 1e-6 <= now - before <= 10.0 * (1 + SLEW) + 1e-6
+        assert 10.0 * (1 - CLOCK_LIMITS.slew) - 1e-6 <= now - before <= 10.0 * (1 + CLOCK_LIMITS.slew) + 1e-6
         before = now
     for _ in range(4000):
         hands.pass_(10.0)
@@ -83,4 +84,4 @@ def test_time_goes_by_the_database() -> None:
     clock.follow(DatabaseTime(hands.monotonic, hands.monotonic, before + 5.0))
     assert clock.now() == pytest.approx(before, abs=1e-6)  # it does not jump any more
     hands.pass_(1.0)
-    assert clock.now() == pytest.approx(before + 1.0 + SLEW, abs=1e-6)
+    assert clock.now() == pytest.approx(before + 1.0 + CLOCK_LIMITS.slew, abs=1e-6)

@@ -1,11 +1,12 @@
 """What waits to be committed: crawls before signals, and each page's items in their order."""
 
-from crawld.interfaces import Record
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.page import PageState
 from crawld.model.signal import Signal, Source
-from crawld.store.writing.batch import Item
-from crawld.store.writing.commit_queue import LARGEST_BATCH, SIGNALS_AT_ONCE, CommitQueue
+from crawld.store.batch import Item
+from crawld.store.commit_queue import LIMITS as COMMIT_QUEUE_LIMITS
+from crawld.store.commit_queue import CommitQueue
+from crawld.store.contract import Record
 
 
 def crawl(page: int, at: float = 0.0) -> Record:
@@ -33,7 +34,7 @@ def test_a_flood_of_signals_does_not_delay_crawls() -> None:
     queue.put(crawl(60_000))
     batch = items(queue)
     assert batch[0] == crawl(60_000)
-    assert len(batch) <= 1 + SIGNALS_AT_ONCE
+    assert len(batch) <= 1 + COMMIT_QUEUE_LIMITS.signals_at_once
 
 
 def test_signals_are_committed_in_the_end() -> None:
@@ -45,7 +46,7 @@ def test_signals_are_committed_in_the_end() -> None:
     while queue:
         batches.append(items(queue))
     assert sum(map(len, batches)) == 2_000
-    assert max(map(len, batches)) <= LARGEST_BATCH
+    assert max(map(len, batches)) <= COMMIT_QUEUE_LIMITS.max_batch
     assert (len(queue), queue.signals, queue.bytes) == (0, 0, 0)
 
 

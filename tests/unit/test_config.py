@@ -7,11 +7,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from crawld import config
-from crawld.config.hooks import Hook
-from crawld.config.settings import DigestRule, Discover
-from crawld.errors import ConfigError
-from crawld.mistakes import UNNAMED
+from crawld.main.settings import POLICIES, DigestSection, Discover, HookSection, Settings, changes, load
+from crawld.model.errors import ConfigError
+from crawld.model.mistakes import UNNAMED
 from crawld.model.units import parse_duration, spell_duration
 from tests.support.library_words import FOREIGN
 
@@ -20,14 +18,14 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_shipped_file_holds_the_defaults() -> None:
     """config.yaml at the top of the project equals the defaults, setting by setting."""
-    assert config.load(ROOT / "config.yaml") == config.Settings()
+    assert load(ROOT / "config.yaml") == Settings()
 
 
 def test_the_shipped_file_names_every_setting() -> None:
     """No setting is missing from config.yaml."""
     given = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    assert set(given) == set(config.Settings.model_fields)
-    for name, field in config.Settings.model_fields.items():
+    assert set(given) == set(Settings.model_fields)
+    for name, field in Settings.model_fields.items():
         section = field.annotation
         if isinstance(section, type) and issubclass(section, BaseModel):
             assert set(given[name]) == set(section.model_fields), name
@@ -42,7 +40,7 @@ SHOWN = [
     "database: postgresql://USER:PASSWORD@HOST/NAME",
     'user_agent: "examplebot/1.0 (+https://example.org/bot)"',
     "user_agent: examplebot/1.0 (+https://example.org/bot)",
-    *(f"policy: {name}" for name in config.POLICIES),
+    *(f"policy: {name}" for name in POLICIES),
     "allow_private: [127.0.0.0/8, 10.0.0.0/8]",
     "allow_private: 127.0.0.0/8",
     *(f"signals: {{{name}: {word}}}" for name in ("sitemaps", "feeds") for word in ("auto", "off")),
@@ -62,7 +60,7 @@ def test_every_value_shown_in_the_shipped_file_loads(tmp_path: Path, text: str) 
     """What a comment in config.yaml names as an alternative can be written just so."""
     file = tmp_path / "c.yaml"
     file.write_text(text + "\n")
-    loaded = config.load(file)
+    loaded = load(file)
     for name, value in yaml.load(text, yaml.BaseLoader).items():
         if name in {"importance", "policy", "keep_bodies"}:
             assert getattr(loaded, name) == value
@@ -77,7 +75,7 @@ def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> No
     examples = re.findall(r"As in\n((?:#   .*\n)+)(discover|digest|hooks): \[\]\n", SHIPPED)
     assert [name for _, name in examples] == ["discover", "digest", "hooks"]
     file.write_text("".join(f"{name}:\n{re.sub('(?m)^#', '', text)}" for text, name in examples))
-    loaded = config.load(file)
+    loaded = load(file)
     assert [site.site for site in loaded.discover] == ["https://example.org/blog/"]
     assert [rule.ignore for rule in loaded.digest] == [[".comments", "time"]]
     assert [(hook.name, hook.kind) for hook in loaded.hooks] == [
@@ -97,19 +95,19 @@ def test_the_examples_in_comments_of_the_shipped_file_load(tmp_path: Path) -> No
         ("keep_bodies: false", "keep_bodies", "none"),
         ("keep_bodies: None", "keep_bodies", "none"),
         ("retention: {days: 1e3}", "retention.days", 1000.0),
-        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [DigestRule(ignore_text=["\\pL+ views"])]),
+        ("digest: [{ignore_text: '\\pL+ views'}]", "digest", [DigestSection(ignore_text=["\\pL+ views"])]),
     ],
 )
 def test_words_that_yaml_reads_as_something_else(tmp_path: Path, text: str, place: str, value: object) -> None:
     """`off` and `no` are the words they look like, whoever wrote the file."""
     file = tmp_path / "c.yaml"
     file.write_text(text)
-    assert config.changes(config.Settings(), config.load(file)) == {place: value}
+    assert changes(Settings(), load(file)) == {place: value}
 
 
 def test_settings_made_of_plain_values_take_false_for_off() -> None:
     """A program that hands over what YAML 1.1 made of `off` is understood."""
-    assert config.load(None, {"signals": {"sitemaps": False, "feeds": False}}).signals.feeds == "off"
+    assert load(None, {"signals": {"sitemaps": False, "feeds": False}}).signals.feeds == "off"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +136,7 @@ def test_what_is_easily_mistaken_is_refused_with_what_to_write(tmp_path: Path, t
     file = tmp_path / "c.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        config.load(file)
+        load(file)
     assert said in str(caught.value)
 
 
@@ -146,7 +144,7 @@ def test_an_empty_section_means_its_defaults(tmp_path: Path) -> None:
     """A section or list whose lines are all commented out changes nothing."""
     file = tmp_path / "c.yaml"
     file.write_text("politeness:\n  # delay: 1s\nsignals:\ndigest:\nallow_private:\n")
-    assert config.load(file) == config.Settings()
+    assert load(file) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -168,10 +166,10 @@ def test_the_list_lies_beside_whoever_names_it(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "etc/c.yaml").write_text("urls: lists/urls.txt\n")
     monkeypatch.chdir(tmp_path / "work")
     file = Path("../etc/c.yaml")
-    assert Path(str(config.load(file).urls)).resolve() == tmp_path / "etc/lists/urls.txt"
-    assert config.load(file, {"urls": "other.txt"}).urls == str(tmp_path / "work/other.txt")
-    assert config.load(file, {"urls": "-"}).urls == "-"
-    assert config.load(file, {"urls": "/dev/fd/63"}).urls == "/dev/fd/63"
+    assert Path(str(load(file).urls)).resolve() == tmp_path / "etc/lists/urls.txt"
+    assert load(file, {"urls": "other.txt"}).urls == str(tmp_path / "work/other.txt")
+    assert load(file, {"urls": "-"}).urls == "-"
+    assert load(file, {"urls": "/dev/fd/63"}).urls == "/dev/fd/63"
 
 
 def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> None:
@@ -183,7 +181,7 @@ def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> Non
         "urls: [a]\n"
     )
     with pytest.raises(ConfigError) as caught:
-        config.load(file)
+        load(file)
     text = str(caught.value)
     for place in (
         "bandwith: no such setting", "bandwidth: 'fast' is not a rate", "policy:", "allow_private[0]:",
@@ -195,15 +193,15 @@ def test_all_errors_are_reported_at_once_with_their_paths(tmp_path: Path) -> Non
 def test_importance_by_requests_needs_requests() -> None:
     """Without api.listen nobody can ask for copies: that is said, and with it all is well."""
     with pytest.raises(ConfigError, match=r"\n  importance: requests counts what is asked of api.listen"):
-        config.load(None, {"importance": "requests", "api": {"listen": None}})
-    assert config.load(None, {"importance": "requests", "api": {"listen": "127.0.0.1:8080"}}).importance == "requests"
+        load(None, {"importance": "requests", "api": {"listen": None}})
+    assert load(None, {"importance": "requests", "api": {"listen": "127.0.0.1:8080"}}).importance == "requests"
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
     """A value given on the command line replaces the file's; None does not."""
     file = tmp_path / "c.yaml"
     file.write_text("bandwidth: 2/s\ndatabase: sqlite:///a.db\n")
-    settings = config.load(file, {"bandwidth": "90/min", "database": None})
+    settings = load(file, {"bandwidth": "90/min", "database": None})
     assert settings.bandwidth == 1.5
     assert settings.database == "sqlite:///a.db"
 
@@ -214,23 +212,23 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None
     file = tmp_path / "c.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=r"c\.yaml"):
-        config.load(file)
+        load(file)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is named in the error."""
     with pytest.raises(ConfigError, match="absent"):
-        config.load(tmp_path / "absent.yaml")
+        load(tmp_path / "absent.yaml")
 
 
 def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the SQLite file; for PostgreSQL in the service's runtime directory, else one name for each database."""
-    assert config.Settings(database=f"sqlite:///{tmp_path}/x.db").control_socket() == tmp_path / "x.db.sock"
-    postgres = config.Settings(database="postgresql://me@somewhere/one")
+    assert Settings(database=f"sqlite:///{tmp_path}/x.db").control_socket() == tmp_path / "x.db.sock"
+    postgres = Settings(database="postgresql://me@somewhere/one")
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
     assert postgres.control_socket() == tmp_path / "crawld.sock"
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "missing"))
-    other = config.Settings(database="postgresql://me@somewhere/two")
+    other = Settings(database="postgresql://me@somewhere/two")
     assert postgres.control_socket().parent.is_dir()
     assert postgres.control_socket() != other.control_socket()
 
@@ -242,10 +240,10 @@ WRONG: tuple[object, ...] = (
 """A value of every type that YAML or a program can hand over, and some at the bounds."""
 
 
-def _setting_places(model: type[BaseModel] = config.Settings) -> list[tuple[str, ...]]:
+def _setting_places(model: type[BaseModel] = Settings) -> list[tuple[str, ...]]:
     places: list[tuple[str, ...]] = []
     for name, field in model.model_fields.items():
-        listed: dict[str, type[BaseModel]] = {"discover": Discover, "digest": DigestRule, "hooks": Hook}
+        listed: dict[str, type[BaseModel]] = {"discover": Discover, "digest": DigestSection, "hooks": HookSection}
         inner = listed.get(name) or field.annotation
         places.append((name,))
         if isinstance(inner, type) and issubclass(inner, BaseModel):
@@ -264,7 +262,7 @@ def test_no_wrong_value_of_any_setting_is_answered_in_the_librarys_words(place: 
             inner = {"name": "x", "command": ["/bin/true"], name: inner} if place[0] == "hooks" else {name: inner}
         given = {place[0]: [inner] if listed else inner}
         try:
-            config.load(None, given)
+            load(None, given)
         except ConfigError as error:
             refused += 1
             said = str(error)
@@ -298,5 +296,5 @@ def test_a_misspelt_setting_is_answered_with_the_one_that_may_be_meant(tmp_path:
     file = tmp_path / "c.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        config.load(file)
+        load(file)
     assert said in str(caught.value)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.cookies import LONGEST_HEADER, MOST_COOKIES, MOST_LINES, ChainCookies
+from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
+from crawld.fetch.cookies import ChainCookies
 
 NOW = 1_700_000_000.0
 HOME = "https://www.example.org/a/b?c"
@@ -73,11 +74,11 @@ def test_later_cookies_replace_and_delete_earlier_ones() -> None:
 def test_the_jar_is_bounded() -> None:
     """Neither the number of cookies nor the header grows without limit."""
     cookies = ChainCookies()
-    cookies.take(HOME, [f"c{number}={'v' * 4_000}" for number in range(10 * MOST_COOKIES)], NOW)
-    assert len(cookies.header(HOME)) <= LONGEST_HEADER
+    cookies.take(HOME, [f"c{number}={'v' * 4_000}" for number in range(10 * COOKIES_LIMITS.max_cookies)], NOW)
+    assert len(cookies.header(HOME)) <= COOKIES_LIMITS.max_header
     cookies = ChainCookies()
-    cookies.take(HOME, [f"c{number}=v" for number in range(10 * MOST_COOKIES)], NOW)
-    assert cookies.header(HOME).count("=") == MOST_COOKIES
+    cookies.take(HOME, [f"c{number}=v" for number in range(10 * COOKIES_LIMITS.max_cookies)], NOW)
+    assert cookies.header(HOME).count("=") == COOKIES_LIMITS.max_cookies
 
 
 @given(st.sampled_from(["", "x="]), st.text(st.characters(exclude_categories=())))
@@ -93,5 +94,5 @@ def test_a_flood_of_lines_is_not_read() -> None:
     cookies = ChainCookies()
     read = iter([f"a{n}=b; Path=/" + ";x" * 3000 for n in range(5000)])
     cookies.take(HOME, read, NOW)
-    assert next(read).startswith(f"a{MOST_LINES}=")
-    assert cookies.header(HOME).count("=") == MOST_COOKIES
+    assert next(read).startswith(f"a{COOKIES_LIMITS.max_lines}=")
+    assert cookies.header(HOME).count("=") == COOKIES_LIMITS.max_cookies

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from crawld.config import Settings, load
-from crawld.errors import ConfigError, InputError
 from crawld.fetch.credentials import Credentials, make_credential, read_secret_file
+from crawld.main.checks import make_credentials
+from crawld.main.settings import Settings, load
+from crawld.model.errors import ConfigError, InputError
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Redirected, Request, Scope, Trouble
-from crawld.wiring.identity import make_credentials
 
 ORIGIN, SECRET = "https://wiki.example.org", "t0ken-that-is-secret"
 

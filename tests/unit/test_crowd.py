@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawld.model.crowd import CROWDS, Crowd, crowd_of
+from crawld.model.signal import CROWDS, Crowd, crowd_of
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from crawld.charts import Chart, Column, data_table
-from crawld.dashboard import words
-from crawld.dashboard.calibration import curve, verdict
-from crawld.dashboard.forecasts import Expected
-from crawld.dashboard.headline import headline
-from crawld.dashboard.hosts import host_row, worth, worth_polling
-from crawld.dashboard.overview import changes_chart
-from crawld.dashboard.rendering import Renderer, View
-from crawld.dashboard.slot_uses import Stretch, bucket, slots_chart
-from crawld.dashboard.timeline import believed
-from crawld.interfaces.read_model import (
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES, Source
+from crawld.model.troubles import TroubleReport
+from crawld.show.charts import Chart, Column, data_table
+from crawld.show.dashboard import words
+from crawld.show.dashboard.forecast import calibration_curve, verdict
+from crawld.show.dashboard.hosts import host_row, worth, worth_polling
+from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
+from crawld.show.dashboard.page import believed
+from crawld.show.dashboard.rendering import Expected, Renderer, View
+from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
     HostLine,
@@ -26,9 +26,6 @@ from crawld.interfaces.read_model import (
     SourceFileLine,
     SourceLine,
 )
-from crawld.model.page import PageState
-from crawld.model.signal import SOURCES, Source
-from crawld.model.troubles import Trouble
 
 
 def _status(fresh: float | None) -> dict[str, object]:
@@ -65,7 +62,7 @@ def test_the_headline_says_that_crawling_has_stopped() -> None:
     """A disk that is full comes before everything else, also before the first round; so does a pause."""
     waiting = _overview(waiting=600, live=400)
     full = _status(0.3) | {"store": {"healthy": False}}
-    told = [Trouble("store", "the store cannot write since 2 min: database or disk is full")]
+    told = [TroubleReport("store", "the store cannot write since 2 min: database or disk is full")]
     found = headline(full, waiting, None, told)
     assert (found.sentence, found.stopped) == ("Crawling has stopped.", True)
     assert found.more == "The store cannot write since 2 min: database or disk is full."
@@ -151,7 +148,7 @@ def test_calibration_is_judged_once_there_is_enough() -> None:
     many = [CalibrationLine(9, 0.9, 1.0, 1000, 0.95, 0.90), CalibrationLine(0, 0.0, 0.1, 0, 0.0, 0.0)]
     assert "5 % less fresh" in verdict(many)
     assert "5.0 points" in verdict(many)
-    assert curve([]).empty
+    assert calibration_curve([]).empty
 
 
 def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from crawld.content.page.digest import MOST_BLOCKS, block_length, block_number, digest, grouped
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.digest import LIMITS as DIGEST_LIMITS
+from crawld.read.page.digest import block_length, block_number, digest, grouped
+from crawld.read.page.rules import DigestRule
 
 HTML = "text/html; charset=utf-8"
 STEADY = "<p>The first paragraph stays.</p><p>The second one stays as well.</p>"
@@ -96,7 +97,7 @@ def test_many_blocks_are_grouped_by_content() -> None:
     """A text of very many blocks is remembered as few, and a block put in at the front moves only its own group."""
     blocks = [f"line {n}" for n in range(20_000)]
     before, after = grouped(blocks), grouped(["new", *blocks])
-    assert len(before) <= MOST_BLOCKS
+    assert len(before) <= DIGEST_LIMITS.max_blocks
     assert len(set(before) ^ set(after)) <= 2
 
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.change.comparison import VERSIONS_SEEN, Comparison, compare, remember, share_changed
-from crawld.content.page.digest import Reading, block_number, read_body
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import judge
+from crawld.crawl.judge import judge
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
+from crawld.read.change.comparison import LIMITS as COMPARISON_LIMITS
+from crawld.read.change.comparison import Comparison, compare, remember, share_changed
+from crawld.read.page.digest import Reading, block_number, read_body
+from crawld.read.page.rules import DigestRule
 
 HTML = "text/html"
 LONG = "A long paragraph that makes the small ones look small, as real pages have many of them. " * 5
@@ -94,7 +95,7 @@ def test_streak_and_versions_are_bounded() -> None:
     memory = known(page("word"))
     for number in range(2, 41):
         _, memory = visit(memory, page("word" * number), at=float(number))
-    assert (memory.streak, len(memory.seen), memory.fetched_at) == (39, VERSIONS_SEEN, 40.0)
+    assert (memory.streak, len(memory.seen), memory.fetched_at) == (39, COMPARISON_LIMITS.versions_seen, 40.0)
     _, memory = visit(memory, page("word" * 40))
     assert memory.streak == 0
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.charset import decode, encoding_of, known
-from crawld.content.page.digest import digest
-from crawld.content.page.rules import DigestRule
+from crawld.read.charset import decode, encoding_of, known
+from crawld.read.page.digest import digest
+from crawld.read.page.rules import DigestRule
 
 TYPES = st.sampled_from(
     [None, "text/html", "text/html; charset=utf-16", "text/html; charset=punycode", "text/plain", ""]

@@ -4,10 +4,8 @@ import pytest
 from lxml import html as lxml_html
 from lxml.cssselect import CSSSelector
 
-from crawld.content.page.patterns import compile_linear, erase
-from crawld.content.page.rules import DEFAULT_RULE, DigestRule, rule_for
-from crawld.content.page.selectors import Selector
-from crawld.errors import InputError
+from crawld.model.errors import InputError
+from crawld.read.page.rules import DEFAULT_RULE, DigestRule, Selector, compile_linear, erase, rule_for
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from statistics import mean
 
 import pytest
 
-from crawld.content.page.digest import block_number
-from crawld.content.page.document import read_document
-from crawld.content.page.rules import DigestRule
 from crawld.model.page import Document
+from crawld.read.page.digest import block_number
+from crawld.read.page.document import read_document
+from crawld.read.page.rules import DigestRule
 from tests.support.reader_pages import LabelledPage, labelled_pages, word_f1
 
 HTML = "text/html; charset=utf-8"

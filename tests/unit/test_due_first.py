@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.frontier.due_first import DueFirst
-from crawld.frontier.page_table import Intervals, Ints, PageTable
-from crawld.value.valuation import Beliefs, Floats
+from crawld.choose.chooser import DueFirst
+from crawld.choose.page_table import Intervals, Ints, PageTable
+from crawld.choose.valuation import Beliefs, Floats
 
 
 def columns(hosts: Ints, mu: Floats, last: Floats) -> PageTable:

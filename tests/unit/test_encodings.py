@@ -9,8 +9,9 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.encodings import STEP_OUT, PackedTooLargeError, layers, unpack_body, unpacking
-from crawld.errors import ParseError
+from crawld.fetch.body import LIMITS as BODY_LIMITS
+from crawld.fetch.body import PackedTooLargeError, layers, unpack_body, unpacking
+from crawld.model.errors import ParseError
 
 PACK = {"gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress, "zstd": zstd.compress}
 EVERY = pytest.mark.parametrize("encoding", PACK)
@@ -42,7 +43,7 @@ def test_a_bomb_stops_at_the_limit(encoding: str) -> None:
     """One byte beyond the limit is unpacked, and no step gives more than a step may."""
     packed = PACK[encoding](bytes(5_000_000))
     assert len(unpack(encoding, packed, most=100_000)) == 100_001
-    assert max(map(len, unpacking(packed, encoding, 5_000_000))) <= 2 * STEP_OUT  # brotli gives some more
+    assert max(map(len, unpacking(packed, encoding, 5_000_000))) <= 2 * BODY_LIMITS.step_out  # brotli gives some more
 
 
 @EVERY

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from crawld.daemon.crawler import LIMITS
+from crawld.crawl.loop import LIMITS
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.url import host_of
 from tests.support.virtual_web import (

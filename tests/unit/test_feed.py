@@ -2,10 +2,10 @@
 
 import pytest
 
-from crawld.content.lists.dates import read_date
-from crawld.content.lists.feed import links_of_header, read_feed
-from crawld.content.lists.listing import Entry, Form, Kind, Unreadable, UnreadableError
-from crawld.content.page.head import canonical_in_header, read_head, read_refresh
+from crawld.read.dates import read_date
+from crawld.read.feed import links_of_header, read_feed
+from crawld.read.listing import Entry, EntryKind, FileForm, Unreadable, UnreadableError
+from crawld.read.page.head import canonical_in_header, read_head, read_refresh
 
 URL = "https://example.org/feed"
 NOW = 1_790_000_000.0
@@ -47,7 +47,7 @@ def only(text: str) -> Entry:
 def test_an_item_gives_its_page_and_its_latest_time(text: str) -> None:
     """The item's own link is taken, not the feed's, and the time of change goes before that of publication."""
     entry = only(text)
-    assert (entry.loc, entry.kind) == ("https://example.org/a", Kind.ITEM)
+    assert (entry.loc, entry.kind) == ("https://example.org/a", EntryKind.ITEM)
     assert entry.lastmod is not None
     assert entry.lastmod.at == 1704189600.0
 
@@ -117,7 +117,7 @@ def test_links_in_the_header_are_found() -> None:
 def test_an_item_without_a_page_is_skipped() -> None:
     """An item with neither link nor permanent guid is counted, not listed."""
     listing = read_feed(b'<rss><channel><item><guid isPermaLink="false">7</guid></item></channel></rss>', URL, NOW)
-    assert (listing.form, list(listing.entries), listing.skipped) == (Form.RSS, [], 1)
+    assert (listing.form, list(listing.entries), listing.skipped) == (FileForm.RSS, [], 1)
 
 
 def test_a_broken_feed_gives_what_can_be_made_out() -> None:

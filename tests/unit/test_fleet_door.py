@@ -1,15 +1,15 @@
 """The door of a worker: requests leave by grants, and only while the lease lasts."""
 
 import asyncio
+import dataclasses
 import math
 
 import pytest
 
-from crawld.clock import SystemClock, boot
-from crawld.errors import UnsentError
-from crawld.fleet.pacing import grant_door
-from crawld.fleet.pacing.grant_door import GrantDoor
-from crawld.fleet.pacing.grants import NOTHING, RateSchedule
+from crawld.fleet import pacing as grant_door
+from crawld.fleet.pacing import NOTHING, GrantDoor, RateSchedule
+from crawld.model.clock import SystemClock, boot
+from crawld.model.errors import UnsentError
 
 
 def _granted(rate: float) -> RateSchedule:
@@ -35,7 +35,7 @@ async def test_requests_leave_first_come_first_served() -> None:
 
 async def test_a_request_without_a_grant_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits a while, and is then not sent."""
-    monkeypatch.setattr(grant_door, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(grant_door, "LIMITS", dataclasses.replace(grant_door.LIMITS, max_wait=0.01))
     door = GrantDoor(SystemClock(monotonic=boot))
     door.follow(NOTHING, math.inf)
     with pytest.raises(UnsentError):
@@ -44,7 +44,7 @@ async def test_a_request_without_a_grant_is_given_up(monkeypatch: pytest.MonkeyP
 
 async def test_a_lease_that_has_ended_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither at the door nor on the wire does a grant count after the deadline."""
-    monkeypatch.setattr(grant_door, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(grant_door, "LIMITS", dataclasses.replace(grant_door.LIMITS, max_wait=0.01))
     door = GrantDoor(SystemClock(monotonic=boot))
     door.follow(_granted(1000.0), boot() + 3600.0)
     assert door.may_send()

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.fleet.pacing.database_time import DRIFT, DatabaseTime
-from crawld.fleet.pacing.grant_pacer import GrantPacer
-from crawld.fleet.pacing.grants import MARGIN, RateSchedule, lease_end, schedule
-from crawld.model.fleet import Grant
+from crawld.fleet.pacing import LIMITS as PACING_LIMITS
+from crawld.fleet.pacing import DatabaseTime, GrantPacer, RateSchedule, lease_end, schedule
+from crawld.model.shards import Grant
 
 ROUND = 2.0
 
@@ -21,7 +20,7 @@ ROUND = 2.0
     ahead=st.floats(-1e5, 1e5),
     wait=st.floats(0, 3),
     way=st.floats(0, 1),
-    drift=st.floats(-DRIFT, DRIFT),
+    drift=st.floats(-PACING_LIMITS.drift, PACING_LIMITS.drift),
     passed=st.floats(0, 100),
 )
 def test_the_true_time_lies_within_its_bounds(
@@ -68,7 +67,7 @@ def test_where_nothing_is_granted_nothing_is_sent() -> None:
 def test_the_lease_ends_before_the_database_can_think_so() -> None:
     """The deadline counts from before the question was sent, less a margin."""
     slow = DatabaseTime(asked=100.0, answered=103.0, now=1000.0)
-    assert lease_end(slow, expires=1005.0) <= 105.0 - MARGIN
+    assert lease_end(slow, expires=1005.0) <= 105.0 - PACING_LIMITS.margin
     assert slow.most(lease_end(slow, expires=1005.0)) < 1005.0
 
 
@@ -109,7 +108,7 @@ def _shares(rng: random.Random, workers: int, rate: float) -> list[float]:
 
 def _worker(rng: random.Random, rates: list[float]) -> list[float]:
     """When a worker sends, in the database's time: its clock is another, answers are late, and it wakes late."""
-    ahead, drift = rng.uniform(-1e4, 1e4), 1.0 + rng.uniform(-DRIFT, DRIFT)
+    ahead, drift = rng.uniform(-1e4, 1e4), 1.0 + rng.uniform(-PACING_LIMITS.drift, PACING_LIMITS.drift)
 
     def own(true: float) -> float:
         return (true - ahead) / drift

@@ -4,11 +4,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from crawld.daemon.audits import Audits
-from crawld.fleet.history import point_of, slots_spent
-from crawld.fleet.merged_status import merged_status
-from crawld.frontier.page_table import Intervals
-from crawld.model.fleet_view import FleetView, WorkerView
+from crawld.choose.page_table import Intervals
+from crawld.crawl.audits import Audits
+from crawld.fleet.status import merged_status, point_of, slots_spent
+from crawld.fleet.view import FleetView, WorkerView
 
 NONE: dict[str, Any] = {"count": 0, "pages": 0, "worst": []}
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from crawld.fleet.fair_share import Move, move
-from crawld.fleet.grid import Grid
-from crawld.interfaces.fleet import Beat
-from crawld.model.fleet import shard_of_host
+from crawld.fleet.contracts import Beat
+from crawld.fleet.worker import Grid, Move, move
+from crawld.model.shards import shard_of_host
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from crawld.forecast.forecast import Forecast
-from crawld.forecast.part import PartForecast
-from crawld.forecast.report import forecast_report
-from crawld.forecast.sample import Believed
-from crawld.frontier.page_table import Intervals
-from crawld.policies.allocation_signals import optimum_accuracy
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs, Floats
+from crawld.choose.allocation import optimum_accuracy
+from crawld.choose.forecast import Forecast, PartForecast, forecast_report
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.page_table import Intervals
+from crawld.choose.sample import Believed
+from crawld.choose.valuation import Beliefs, Floats
 
 FREE = Intervals(longest=np.inf, shortest=0.0)
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from crawld.content.change.frame import HostFrame
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.host_frames import learn_visit
-from crawld.daemon.crawl.judge import Judgement, judge, read
+from crawld.crawl.host_frames import learn_visit
+from crawld.crawl.judge import Judgement, judge, read
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.fetched import Fetched, Trouble
+from crawld.read.change.frame import HostFrame
+from crawld.read.page.rules import DigestRule
 
 RULE = DigestRule()
 WORDS = ("value", "list", "field", "server", "table", "query", "module", "object", "stream", "buffer", "thread", "file")

@@ -1,13 +1,15 @@
 """The predicted freshness of all pages: exact at once for a few, of the last look for many."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from crawld.daemon.pages import freshness_now
-from crawld.daemon.pages.freshness_now import FreshnessNow
-from crawld.frontier.scan import Scan
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyNcis
+from crawld.choose.frontier import Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.pages import freshness_now
+from crawld.pages.freshness_now import FreshnessNow
 
 
 class SetClock:
@@ -50,7 +52,7 @@ def test_few_pages_are_looked_at_when_asked() -> None:
 
 async def test_many_pages_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks the answer is that of the last one."""
-    monkeypatch.setattr(freshness_now, "AT_ONCE", 2)
+    monkeypatch.setattr(freshness_now, "LIMITS", dataclasses.replace(freshness_now.LIMITS, at_once=2))
     clock = SetClock()
     fresh = FreshnessNow(scheduler(3), clock)
     assert fresh.predicted() is None

@@ -8,13 +8,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawld.frontier.evidence import Evidence
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import VALUED, Intervals, Ints
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
-from crawld.value.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
-from crawld.value.valuation import Beliefs, Valuation
+from crawld.choose.frontier import Frontier, Scan
+from crawld.choose.greedy import GreedyAge, GreedyApproximate, GreedyBlind, GreedyCis, GreedyHarmonic, GreedyNcis
+from crawld.choose.host_gate import Evidence, HostGate, HostLimits
+from crawld.choose.page_table import VALUED, Intervals, Ints
+from crawld.choose.valuation import Beliefs, Valuation
 from tests.support.rising_values import Bounded, Plain
 
 VALUATIONS: list[Valuation] = [

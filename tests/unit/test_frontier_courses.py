@@ -1,19 +1,19 @@
 """Many pages, many slots: the frontier picks what the scan picks, at a fraction of the evaluations."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
-from crawld.frontier import bounds
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
+from crawld.choose import bounds
+from crawld.choose.frontier import Frontier, Scan
+from crawld.choose.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.valuation import Beliefs, Valuation
 from crawld.model.signal import SOURCES
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.value.valuation import Beliefs, Valuation
 from tests.support.rising_values import Bounded, Plain
 
 
@@ -94,7 +94,7 @@ def test_pages_looked_over_before_the_first_pick_are_picked_as_by_the_scan(
     monkeypatch: pytest.MonkeyPatch, looked_at: float, longest: float
 ) -> None:
     """A start bounds its pages in slices: the first pick looks at few of them, and no pick is another one for it."""
-    monkeypatch.setattr(bounds, "BOUNDED_AT_ONCE", 500)
+    monkeypatch.setattr(bounds, "LIMITS", dataclasses.replace(bounds.LIMITS, bounded_at_once=500))
     course = Course(GreedyNcis(), 6000, hosts(200, 0.5), longest=longest)
     assert len(list(course.frontier.look_over(0.0))) == 12
     course.now, before = looked_at, course.frontier.pages.evaluations

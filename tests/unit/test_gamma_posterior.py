@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from crawld.learning.observations import YEAR, Prior, age_weights
-from crawld.sim.gamma_posterior import Posterior, fit, fit_pages, map_pages, smoothed_rates
+from crawld.learn.observations import YEAR, Prior, age_weights
+from crawld.research.gamma_posterior import Posterior, fit, fit_pages, map_pages, smoothed_rates
 from tests.support.hard_histories import hard_history
 
 Floats = NDArray[np.float64]

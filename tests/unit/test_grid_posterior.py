@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from crawld.learning.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses, shape_of_spread, trust_in
-from crawld.learning.observations import Observations, Prior
+from crawld.learn.grid_posterior import KAPPAS, POINTS, GridPosterior, Masses, shape_of_spread, trust_in
+from crawld.learn.observations import Observations, Prior
 from tests.support.hard_histories import HARD_PAGES, hard_history
 
 Floats = NDArray[np.float64]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.errors import InputError
 from crawld.fetch.guard import AddressGuard, ForbiddenAddressError, parse_network
+from crawld.model.errors import InputError
 
 FORBIDDEN = [
     "127.0.0.1", "127.255.255.254", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254",

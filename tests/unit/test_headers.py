@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.headers import (
-    LONGEST_VALUE,
-    LONGEST_WAIT,
+from crawld.read.headers import LIMITS as HEADERS_LIMITS
+from crawld.read.headers import (
     VALIDATORS,
     charset,
     http_date,
@@ -42,8 +41,8 @@ NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
         ("Tue Nov 14 22:14:60 2023", 99.0),
         ("Tue, 14 Nov 2023 23:14:20 CET", 60.0),
         ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT),
-        ("999999999999", LONGEST_WAIT),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", HEADERS_LIMITS.max_wait),
+        ("999999999999", HEADERS_LIMITS.max_wait),
         ("9" * 400, None),
     ],
 )
@@ -106,7 +105,7 @@ def test_content_type() -> None:
 def test_no_value_raises(value: str, now: float) -> None:
     """Whatever a server sends, a wait is a number of seconds within bounds, or nothing."""
     wait = retry_after(value, now)
-    assert wait is None or 0.0 <= wait <= LONGEST_WAIT
+    assert wait is None or 0.0 <= wait <= HEADERS_LIMITS.max_wait
     kept = max_age(value)
     assert kept is None or kept >= 0.0
     date = http_date(value)
@@ -120,7 +119,7 @@ def test_headers_become_short_plain_text() -> None:
     fields = [("Link", "a"), ("X-Odd", "d\udce9j\udce0"), ("link", "b"), ("X-Bell", "a\x07\x1b[31mb"), ("Y" * 101, "z")]
     assert plain_headers(fields) == {"link": "a, b", "x-odd": "déjà", "x-bell": "a [31mb"}
     many = plain_headers([("Link", "</a>; rel=hub")] * 100_000)
-    assert len(many["link"]) == LONGEST_VALUE
+    assert len(many["link"]) == HEADERS_LIMITS.max_value
 
 
 @pytest.mark.parametrize("name", VALIDATORS)

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from crawld.learning.estimate_update import EstimateUpdate
-from crawld.learning.observations import first_guess
-from crawld.learning.online_learner import RECALLED, OnlineLearner
+from crawld.learn.estimate_update import EstimateUpdate
+from crawld.learn.observations import first_guess
+from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
+from crawld.learn.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES, Source
-from crawld.sim.histories import MemoryHistories
+from crawld.research.online_crawler import MemoryHistories
 
 DAY = 86400.0
 PAGES = 30
@@ -86,7 +87,7 @@ def test_a_restart_hears_the_same_sitemap() -> None:
         site.crawl(learnt)
     again = learner()
     for pages in np.array_split(np.arange(PAGES), 3):
-        EstimateUpdate.of(again, site.histories.of(pages), site.day * DAY, RECALLED)
+        EstimateUpdate.of(again, site.histories.of(pages), site.day * DAY, ONLINE_LEARNER_LIMITS.recalled)
     assert heard(learnt, ALONE) > 0.9
     assert heard(again, ALONE) > 0.9
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.hooks.queue import HookQueue, Pace
-from crawld.interfaces import Waiting
+from crawld.hooks.queue import HookPace, HookQueue
+from crawld.store.contract import Waiting
 
-FAST = Pace(rate=math.inf, concurrency=4)
+FAST = HookPace(rate=math.inf, concurrency=4)
 
 
-def queue(pace: Pace = FAST, at_once: int = 1) -> HookQueue:
+def queue(pace: HookPace = FAST, at_once: int = 1) -> HookQueue:
     """A queue with a seed of its own."""
     return HookQueue(pace, at_once, random.Random(1))
 
@@ -88,7 +88,7 @@ def test_retry_after_is_respected_by_the_whole_hook() -> None:
 
 def test_the_rate_is_kept_and_several_changes_may_share_a_sending() -> None:
     """One sending a minute, each with up to fifty pages."""
-    line = queue(Pace(rate=1 / 60), at_once=50)
+    line = queue(HookPace(rate=1 / 60), at_once=50)
     fill(line, list(range(120)))
     assert len(line.take(0.0)) == 50
     line.sent()
@@ -124,7 +124,7 @@ def test_whatever_fails_every_change_comes_in_order_until_it_is_delivered(
     pages: list[int], luck: random.Random, at_once: int
 ) -> None:
     """Sendings end in any order and fail at random; drops happen at any time; nothing is stuck or comes too early."""
-    line = HookQueue(Pace(rate=100.0, concurrency=3, first_retry=0.1), at_once, luck)
+    line = HookQueue(HookPace(rate=100.0, concurrency=3, first_retry=0.1), at_once, luck)
     fill(line, pages)
     of = dict(enumerate(pages, 1))
     under_way: list[list[int]] = []

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crawld.learning.freshness import Ages
-from crawld.learning.host_clock import BINS, HostClocks
+from crawld.choose.freshness import Ages
+from crawld.learn.host_clock import BINS, HostClocks
 
 DAY = 86400.0
 

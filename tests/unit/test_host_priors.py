@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crawld.learning.grid_posterior import KAPPAS
-from crawld.learning.host_priors import HostPriors, pool
-from crawld.learning.observations import Observations, Prior
+from crawld.learn.grid_posterior import KAPPAS
+from crawld.learn.host_priors import HostPriors, pool
+from crawld.learn.observations import Observations, Prior
 
 Floats = NDArray[np.float64]
 

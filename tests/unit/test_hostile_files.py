@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from crawld.content.lists.bounded_json import load_json
-from crawld.content.lists.dates import MOST_UNUSABLE, DateReader, Unusable
-from crawld.content.lists.listing import MOST_ADDRESSES, MOST_ENCODED_HOSTS, Addresses, Unreadable, UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.errors import InputError
+from crawld.model.errors import InputError
+from crawld.read.dates import LIMITS as DATES_LIMITS
+from crawld.read.dates import DateReader, Unusable
+from crawld.read.listing import LIMITS as LISTING_LIMITS
+from crawld.read.listing import Addresses, Unreadable, UnreadableError, load_json
+from crawld.read.sitemap import read_sitemap
 from tests.support.hostile_files import HOSTILE, entry, wrapped
 
 NOW = 1_790_000_000.0
@@ -31,8 +32,8 @@ WORST = [
 MEASURE = """
 import json, sys, time
 from pathlib import Path
-from crawld.content.lists.listing import UnreadableError
-from crawld.content.lists.sitemap import read_sitemap
+from crawld.read.listing import UnreadableError
+from crawld.read.sitemap import read_sitemap
 from tests.support.hostile_files import HOSTILE, honest_sitemap
 
 def peak():
@@ -100,15 +101,18 @@ def test_an_encoded_host_is_encoded_once() -> None:
         assert addresses.locate(written) == "https://xn--mnchen-3ya.example/%C3%A4?b"
     assert addresses.locate("/ä", "http://b.org/x") == "http://b.org/%C3%A4"
     assert addresses.locate("https:ä") is None
-    found = [addresses.locate(f"http://ä{i}.example/") for i in range(2 * MOST_ENCODED_HOSTS)]
-    assert sum(one is not None for one in found) == MOST_ENCODED_HOSTS - 2
+    found = [addresses.locate(f"http://ä{i}.example/") for i in range(2 * LISTING_LIMITS.max_encoded_hosts)]
+    assert sum(one is not None for one in found) == LISTING_LIMITS.max_encoded_hosts - 2
     assert addresses.locate("http://ä0.example/again") == "http://xn--0-zfa.example/again"
 
 
 def test_a_file_has_so_many_addresses_and_no_more() -> None:
     """Where a file has had its share of addresses, the rest is left out and the listing is not complete."""
     addresses = Addresses(URL)
-    assert sum(addresses.locate("/x") is not None for _ in range(MOST_ADDRESSES + 5)) == MOST_ADDRESSES
+    assert (
+        sum(addresses.locate("/x") is not None for _ in range(LISTING_LIMITS.max_addresses + 5))
+        == LISTING_LIMITS.max_addresses
+    )
     assert addresses.exhausted
     listing = read_sitemap(HOSTILE["growing addresses"]()[:30_000_000] + b"</loc></url></urlset>", URL, NOW)
     assert not listing.complete
@@ -118,7 +122,7 @@ def test_a_file_has_so_many_addresses_and_no_more() -> None:
 def test_dates_that_say_nothing_are_tried_so_often_and_no_more() -> None:
     """After thousands of unusable dates the rest counts as unreadable, and still tells a change by its text."""
     dates = DateReader(NOW)
-    assert [dates.read("some day").reason for _ in range(MOST_UNUSABLE)][-1] is Unusable.GARBLED
+    assert [dates.read("some day").reason for _ in range(DATES_LIMITS.max_unusable)][-1] is Unusable.GARBLED
     late = dates.read("2026-01-01")
     assert (late.reason, late.raw) == (Unusable.GARBLED, "2026-01-01")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.change.hunks import Hunk, hunks, kept_blocks
+from crawld.read.change.words import Hunk, hunks, kept_blocks
 
 BLOCKS = st.lists(st.integers(0, 12), max_size=40)
 

@@ -4,10 +4,10 @@ import socket
 
 import pytest
 
-from crawld import wiring
-from crawld.config import Settings
-from crawld.errors import InputError
-from crawld.fetch.identity import check_user_agent, product_token, user_agent
+from crawld.fetch.http import check_user_agent, product_token, user_agent
+from crawld.main.checks import user_agent as agent_of
+from crawld.main.settings import Settings
+from crawld.model.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_the_name_of_the_machine_is_looked_up_once(monkeypatch: pytest.MonkeyPat
     """The user agent by default names the machine, and reading the settings again does not ask for it again."""
     names = iter(["one.example", "two.example", "three.example"])
     monkeypatch.setattr(socket, "getfqdn", lambda: next(names))
-    assert len({wiring.user_agent(Settings()) for _ in range(3)}) == 1
+    assert len({agent_of(Settings()) for _ in range(3)}) == 1

@@ -1,6 +1,7 @@
 """Idle slots are counted with their reason, without looking for it at every slot."""
 
-from crawld.daemon.slots.slot_log import SPAN_SECONDS, SPANS, SlotLog
+from crawld.crawl.slot_log import LIMITS as SLOT_LOG_LIMITS
+from crawld.crawl.slot_log import SlotLog
 from crawld.model.why import Why
 
 
@@ -30,7 +31,7 @@ def test_old_slots_are_forgotten() -> None:
     for at in range(1000):
         slots.idle(float(at), 0.0)
         slots.count(float(at), 1, 0)
-    assert slots.report(999.0)["slots"] == SPAN_SECONDS * SPANS
+    assert slots.report(999.0)["slots"] == SLOT_LOG_LIMITS.span_seconds * SLOT_LOG_LIMITS.spans
     assert slots.report(99_999.0)["slots"] == 0
 
 

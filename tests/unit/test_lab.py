@@ -5,22 +5,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crawld.errors import InputError
-from crawld.lab.lastmods import BEFORE, Lastmods
-from crawld.lab.living import living_scenario
-from crawld.lab.scenario import (
+from crawld.model.errors import InputError
+from crawld.research.replayed import as_polled, simulated_freshness
+from crawld.research.scenario import (
     Scenario,
     Size,
     in_seconds,
+    living_scenario,
     noisy_scenario,
     recorded_scenario,
     weblike_scenario,
 )
-from crawld.lab.score import Scoreboard, Visits
-from crawld.lab.simulated import as_polled, simulated_freshness
-from crawld.sim.population import Population
-from crawld.sim.sitemaps import Sitemap
-from crawld.sim.world import World
+from crawld.research.score import Scoreboard, Visits
+from crawld.research.site import LIMITS as RESEARCH_SITE_LIMITS
+from crawld.research.site import Lastmods
+from crawld.research.weblike import Sitemap
+from crawld.research.world import Population, World
 
 DAY = 86_400
 
@@ -99,7 +99,8 @@ def test_a_lastmod_is_what_the_last_signal_published() -> None:
     """A moment, a day far ahead, or a text that is no date; before any signal a time long ago, or nothing."""
     nan = float("nan")
     told = Lastmods(
-        world([[5.0], [5.0]], [(6.0, 0, 5.0, 0.0), (20.0, 0, 15.0, 10.0), (30.0, 0, nan, 0.0)]), began=BEFORE
+        world([[5.0], [5.0]], [(6.0, 0, 5.0, 0.0), (20.0, 0, 15.0, 10.0), (30.0, 0, nan, 0.0)]),
+        began=RESEARCH_SITE_LIMITS.before,
     )
     assert told.text(0, 5.9) == "1970-01-01T00:00:00.000+00:00"
     assert told.text(1, 99.0) is None

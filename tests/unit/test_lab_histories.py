@@ -1,5 +1,6 @@
 """Histories made out of git repositories, read from the PoliteCrawling set, and replayed by `crawld lab compare`."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -9,12 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from crawld.cli.trials.lab import command
-from crawld.lab import git_history
-from crawld.lab.git_history import GitHistory
-from crawld.lab.git_repository import GitRepository
-from crawld.sim.polite_crawling import polite_crawling_world
-from crawld.sim.recorded import recorded_world
+from crawld.research import git as git_history
+from crawld.research.git import GitHistory, GitRepository
+from crawld.research.lab import command
+from crawld.research.recorded import polite_crawling_world, recorded_world
 
 DAY = 86400
 START = 1_700_006_400  # a midnight
@@ -167,7 +166,7 @@ def test_a_repository_cannot_have_commands_run_or_files_fetched(site: Site, tmp_
 
 def test_pages_beyond_the_limit_are_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository of any size gives a history of bounded size."""
-    monkeypatch.setattr(git_history, "MAX_PAGES", 2)
+    monkeypatch.setattr(git_history, "LIMITS", dataclasses.replace(git_history.LIMITS, max_pages=2))
     found, arrays = site.history()
     assert len(arrays["birth"]) == 2
     assert found.left_out_pages >= 2

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-from crawld.api.metrics import exposition
-from crawld.daemon.loop_lag import BOUNDS, LoopLag
-from crawld.interfaces.metrics import Distribution, Family, FamilyKind, Figures
 from crawld.model.host import HostState
-from crawld.store.writing.commit_queue import Queued
-from crawld.store.writing.writer import Writer
+from crawld.model.metrics import Distribution, Family, FamilyKind, Figures
+from crawld.show.api.metrics import exposition
+from crawld.show.metrics import BOUNDS, LoopLag
+from crawld.store.commit_queue import QueuedItem
+from crawld.store.writer import Writer
 
 
 class HandClock:
@@ -42,7 +42,7 @@ async def test_the_writer_knows_how_long_its_oldest_item_waits() -> None:
     """It is 0 where nothing waits, and grows while the database does not take what is queued."""
     clock, open_door = HandClock(), asyncio.Event()
 
-    async def commit(items: Sequence[Queued]) -> None:
+    async def commit(items: Sequence[QueuedItem]) -> None:
         await open_door.wait()
 
     writer = Writer(commit, 0.0, clock)

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from crawld.interfaces import Histories
-from crawld.learning.grid_posterior import POINTS
-from crawld.learning.host_priors import HostPriors
-from crawld.learning.observations import Prior
-from crawld.learning.online_learner import OnlineLearner, Update
-from crawld.model.fleet import first_id
+from crawld.learn.grid_posterior import POINTS
+from crawld.learn.host_priors import HostPriors
+from crawld.learn.observations import Prior
+from crawld.learn.online_learner import OnlineLearner, Update
+from crawld.model.estimate import Histories
+from crawld.model.shards import first_id
 from crawld.model.signal import SOURCES
 
 DAY = 86400.0

@@ -2,13 +2,14 @@
 
 import pytest
 
-from crawld.api import connections, refusals
-from crawld.api.access import Right, right_of
-from crawld.api.connections import Connections
-from crawld.api.copies import UNKNOWN_TYPE, plausible_type
-from crawld.api.refusals import Strangers, network_of
-from crawld.errors import StoreError
-from crawld.store.records.bodies import compress, decompress_to
+from crawld.model.errors import StoreError
+from crawld.show.api import public as connections
+from crawld.show.api import refusals
+from crawld.show.api.access import Right, right_of
+from crawld.show.api.copies import UNKNOWN_TYPE, plausible_type
+from crawld.show.api.public import Connections
+from crawld.show.api.refusals import Strangers, network_of
+from crawld.store.versions import compress, decompress_to
 
 
 def test_addresses_of_one_machine_are_counted_together() -> None:
@@ -21,14 +22,16 @@ def test_a_million_strangers_leave_nothing() -> None:
     """Addresses beyond the bound are forgotten, and what one sends too much of comes back with time."""
     now = [0.0]
     strangers = Strangers(lambda: now[0])
-    for number in range(3 * refusals.MOST_ADDRESSES):
+    for number in range(3 * refusals.LIMITS.max_addresses):
         strangers.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(strangers) == refusals.MOST_ADDRESSES
+    assert len(strangers) == refusals.LIMITS.max_addresses
     now[0] += 1e4
     admitted = [strangers.admit("192.0.2.1") for _ in range(100)]
-    assert admitted == [True] * int(refusals.STRANGERS_BURST) + [False] * (100 - int(refusals.STRANGERS_BURST))
+    assert admitted == [True] * int(refusals.LIMITS.strangers_burst) + [False] * (
+        100 - int(refusals.LIMITS.strangers_burst)
+    )
     now[0] += 1.0
-    assert sum(strangers.admit("192.0.2.1") for _ in range(100)) == refusals.STRANGERS_RATE
+    assert sum(strangers.admit("192.0.2.1") for _ in range(100)) == refusals.LIMITS.strangers_rate
 
 
 def test_parsing_takes_its_share_of_the_time_and_no_more() -> None:
@@ -39,8 +42,8 @@ def test_parsing_takes_its_share_of_the_time_and_no_more() -> None:
     while at < 200.0:
         pause = open_ones.parsed(at, at + 0.02)
         spent, at = spent + 0.02, at + 0.02 + pause
-    assert spent <= 100 * connections.PARSING_SHARE * 1.1
-    assert open_ones.parsed(at, at + 60.0) == connections.LONGEST_PAUSE
+    assert spent <= 100 * connections.LIMITS.parsing_share * 1.1
+    assert open_ones.parsed(at, at + 60.0) == connections.LIMITS.max_pause
 
 
 @pytest.mark.parametrize(

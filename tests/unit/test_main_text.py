@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.content.page.digest import digest
-from crawld.content.page.markup import PageText, page_text
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.digest import digest
+from crawld.read.page.markup import PageText, page_text
+from crawld.read.page.rules import DigestRule
 from tests.support.generator_pages import ARTICLE, PAGES, build, places
 
 HTML = "text/html; charset=utf-8"

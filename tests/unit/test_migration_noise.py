@@ -4,11 +4,11 @@ from alembic import command
 from sqlalchemy import Connection, text
 
 from crawld.model.crawl import Digest
-from crawld.store import SqlStore
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
-from crawld.store.records.versions import pack_hashes
 from crawld.store.schema import alembic_config
+from crawld.store.store import SqlStore
+from crawld.store.versions import pack_hashes
 from tests.support.store_builders import NOW
 
 

@@ -7,16 +7,17 @@ import pytest
 from alembic import command
 from sqlalchemy import Connection, inspect, text
 
-from crawld.errors import StoreError
+from crawld.fleet.store import tables as fleet
 from crawld.model.crawl import Verdict
+from crawld.model.errors import StoreError
 from crawld.model.page import Alias, PageState, Wanted
 from crawld.model.signal import SITEMAPS, SOURCES, Source
 from crawld.model.url import normalise
-from crawld.store import SqlStore, schema
+from crawld.store import schema
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
-from crawld.store.fleet import tables as fleet
 from crawld.store.schema import alembic_config, latest_revision, migrate, migrations_directory
+from crawld.store.store import SqlStore
 from crawld.store.tables import metadata
 from tests.support.store_builders import NOW, by_source, record, rows, signal, wanted
 

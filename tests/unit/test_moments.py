@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.change.moments import consistent, timed_block
+from crawld.read.change.moments import consistent, timed_block
 
 NOW = datetime(2026, 3, 4, 15, 30, 20, tzinfo=UTC).timestamp()
 HOUR, DAY = 3_600.0, 86_400.0

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from crawld.content.change.comparison import compared_blocks
-from crawld.content.change.words import MOST_WORDS, spans_of, words_of
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
+from crawld.crawl.judge import Judgement, is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
+from crawld.read.change.comparison import compared_blocks
+from crawld.read.change.words import LIMITS as WORDS_LIMITS
+from crawld.read.change.words import spans_of, words_of
+from crawld.read.page.rules import DigestRule
 
 HOUR = 3_600.0
 RULE = DigestRule()
@@ -261,8 +262,8 @@ def test_what_is_remembered_is_bounded() -> None:
 @pytest.mark.parametrize("text", ["111," * 7_400, "1" * 29_900, "1" * 29_900 + " views", "1.11" * 7_000])
 def test_a_block_that_is_one_long_number_is_read(text: str) -> None:
     """Digits without end are a bounded number of words."""
-    assert len(words_of(text)) <= MOST_WORDS + 1
-    assert len(spans_of(text)) <= MOST_WORDS + 1
+    assert len(words_of(text)) <= WORDS_LIMITS.max_words + 1
+    assert len(spans_of(text)) <= WORDS_LIMITS.max_words + 1
 
 
 def words(rng: random.Random) -> str:
@@ -386,3 +387,14 @@ def test_a_counter_is_known_by_an_icon_or_by_the_block_beside_it(first: str, sec
     visitor = learnt(*(f"{first} {count}{second}" for count in range(7, 10)))
     assert not any(visitor.visit(f"{first} {count}{second}") for count in range(10, 30))
     assert visitor.visit(f"{first} some{second}")
+
+
+def test_the_day_of_a_moment_varies_with_its_clock() -> None:
+    """In 2026-11-16T12:00:00Z beside a token, which no comparison of times can explain, the date is noise at once."""
+    visitor = Visitor()
+    changed = []
+    for visit in range(60):
+        moment = f"{16 + visit // 24}T{visit % 24:02}:07:00Z"
+        first, second = (f"Build {visit * 7919 + 1:x}{one} at 2026-11-{moment}" for one in "ab")
+        changed.append(visitor.visit(first, pair=(second,)))
+    assert not any(changed[12:])

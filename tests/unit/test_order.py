@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.policies import order
-from crawld.policies.allocation_balance import Floats
-from crawld.policies.allocation_costs import VisitOrder, freshness
+from crawld.choose import order
+from crawld.choose.allocation import Floats, VisitOrder, freshness
 
 SEEDED: list[Callable[[Floats, np.random.Generator], Iterator[order.Visit]]] = [
     order.fixed_order,

@@ -5,14 +5,15 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.pacer import LONGEST_WAIT, TOLERANCE, Departures, Pacer
+from crawld.choose.pacer import LIMITS as PACER_LIMITS
+from crawld.choose.pacer import Departures, Pacer
 
 
 def test_slots_do_not_drift_when_timers_wake_late() -> None:
     """The k-th slot's time follows from the rate, however late within tolerance each was used."""
     pacer = Pacer(10.0, now=100.0)
     for k in range(1000):
-        slot = pacer.take(pacer.next_at() + TOLERANCE * 0.9)
+        slot = pacer.take(pacer.next_at() + PACER_LIMITS.tolerance * 0.9)
         assert slot is not None
         assert slot.index == k
         assert math.isclose(slot.at, 100.0 + k * pacer.spacing, rel_tol=1e-12)
@@ -94,7 +95,7 @@ def test_requests_kept_on_their_way_do_not_bunch(rate: float, kept: list[float])
     _assert_promise(sent, rate)
 
 
-@given(rate=st.floats(0.2, 300), kept=st.lists(st.floats(0, TOLERANCE * 0.99), min_size=5, max_size=200))
+@given(rate=st.floats(0.2, 300), kept=st.lists(st.floats(0, PACER_LIMITS.tolerance * 0.99), min_size=5, max_size=200))
 def test_punctual_requests_do_not_wait_at_the_door(rate: float, kept: list[float]) -> None:
     """Within the tolerance nothing is held back."""
     _, waits = _leave(rate, kept)
@@ -106,7 +107,7 @@ def test_one_late_request_costs_the_others_one_spacing() -> None:
     kept = [0.0] * 400
     kept[3] = 2.0
     _, waits = _leave(100.0, kept)
-    assert 0 < max(waits) <= (1 + TOLERANCE) / 100.0
+    assert 0 < max(waits) <= (1 + PACER_LIMITS.tolerance) / 100.0
 
 
 def test_what_has_its_slot_leaves_though_the_rate_falls_to_zero() -> None:
@@ -118,7 +119,7 @@ def test_what_has_its_slot_leaves_though_the_rate_falls_to_zero() -> None:
     assert departures.delay(0.02) == 0
     pacer.change_rate(10.0, now=5.0)
     assert departures.delay(5.0) == 0
-    assert math.isclose(departures.delay(5.0), pacer.spacing - TOLERANCE)
+    assert math.isclose(departures.delay(5.0), pacer.spacing - PACER_LIMITS.tolerance)
 
 
 def test_a_rate_that_fell_and_rose_again_holds_nothing_up() -> None:
@@ -127,7 +128,7 @@ def test_a_rate_that_fell_and_rose_again_holds_nothing_up() -> None:
     departures = Departures(pacer)
     assert departures.delay(0.0) == 0
     pacer.change_rate(0.001, now=0.1)
-    assert max(departures.delay(0.1 + 0.001 * k) for k in range(5)) <= LONGEST_WAIT
+    assert max(departures.delay(0.1 + 0.001 * k) for k in range(5)) <= PACER_LIMITS.max_wait
     pacer.change_rate(500.0, now=1.0)
     assert departures.delay(1.0) <= pacer.spacing
 

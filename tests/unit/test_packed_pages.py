@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.daemon.pages import packed_pages
-from crawld.daemon.pages.packed_pages import PackedPages
-from crawld.model.fleet import first_id
 from crawld.model.page import Page, PageState
+from crawld.model.shards import first_id
+from crawld.pages import pages as packed_pages
+from crawld.pages.pages import PackedPages
 
 IDS = st.builds(lambda shard, number: first_id(shard) + number, st.integers(0, 3), st.integers(1, 20))
 PAGES = st.builds(

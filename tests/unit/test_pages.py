@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from crawld.daemon.pages.pages import FIRST_WAIT, Pages
-from crawld.errors import InputError
+from crawld.model.errors import InputError
 from crawld.model.page import Page, PageState, check_importance
+from crawld.pages.pages import LIMITS as PAGES_PAGES_LIMITS
+from crawld.pages.pages import Pages
 
 
 def test_pages_that_are_gone_or_forbidden_are_not_asked() -> None:
@@ -32,9 +33,13 @@ def test_a_page_that_fails_waits_twice_as_long_each_time() -> None:
     pages = Pages()
     pages.put(Page(1, "https://h/1", "h", 1.0))
     waits = [pages.after(1, PageState.FAILING, 0.0) for _ in range(3)]
-    assert waits == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
+    assert waits == [
+        PAGES_PAGES_LIMITS.first_wait,
+        2 * PAGES_PAGES_LIMITS.first_wait,
+        4 * PAGES_PAGES_LIMITS.first_wait,
+    ]
     pages.after(1, PageState.LIVE, 0.0)
-    assert pages.after(1, PageState.FAILING, 0.0) == FIRST_WAIT
+    assert pages.after(1, PageState.FAILING, 0.0) == PAGES_PAGES_LIMITS.first_wait
 
 
 def test_an_audit_does_not_lengthen_a_wait() -> None:

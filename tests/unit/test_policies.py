@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from crawld.config import POLICIES
-from crawld.errors import InputError
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.policies import policies
-from crawld.policies.allocation_balance import Floats
-from crawld.policies.rate_chooser import RateChooser
-from crawld.value.valuation import Beliefs
+from crawld.choose import policies
+from crawld.choose.allocation import Floats
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.rate_chooser import RateChooser
+from crawld.choose.valuation import Beliefs
+from crawld.main.settings import POLICIES
+from crawld.model.errors import InputError
 
 UNBOUND = Intervals(longest=np.inf, shortest=0.0)
 

@@ -1,5 +1,6 @@
 """The host gate: spacing, requests in flight, back-off and what survives a restart."""
 
+import dataclasses
 import gc
 import tracemalloc
 from random import Random
@@ -7,10 +8,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from crawld.frontier import evidence as evidence_module
-from crawld.frontier import politeness
-from crawld.frontier.evidence import MOST_KNOWN_BAD, Evidence, Suspicions
-from crawld.frontier.politeness import FREE_INDEXES, HostGate, HostLimits, NotReady
+from crawld.choose import host_gate as evidence_module
+from crawld.choose import host_gate as politeness
+from crawld.choose.host_gate import LIMITS as HOST_GATE_LIMITS
+from crawld.choose.host_gate import Evidence, HostGate, HostLimits, NotReady, Suspicions
 from crawld.model.host import HostState
 
 
@@ -145,10 +146,10 @@ def test_pages_known_to_be_bad_stop_their_host_once() -> None:
 def test_what_is_remembered_of_bad_pages_is_bounded() -> None:
     """Of a host with thousands of bad pages the latest are remembered."""
     gate, host = hand_gate()
-    for number in range(3 * MOST_KNOWN_BAD):
+    for number in range(3 * HOST_GATE_LIMITS.max_known_bad):
         fail(gate, host, 0.0, f"bad{number}")
         ask(gate, host, 0.0, "good", well=True)
-    assert len(gate._suspicions._known_bad[host]) == MOST_KNOWN_BAD
+    assert len(gate._suspicions._known_bad[host]) == HOST_GATE_LIMITS.max_known_bad
 
 
 def test_waits_double_to_a_minute_and_then_grow_with_the_outage() -> None:
@@ -344,13 +345,13 @@ def test_hosts_without_pages_are_forgotten_when_idle() -> None:
     """A host nobody asks for any more leaves nothing, its index serves others, and hosts with pages stay."""
     gate = HostGate()
     own = gate.host_of_pages("own.example")
-    for number in range(2 * FREE_INDEXES):
+    for number in range(2 * HOST_GATE_LIMITS.free_indexes):
         seen_once(gate, f"h{number}.example", 0.0)
-    assert (forget(gate, 100.0), forget(gate, 100.0)) == (0, 2 * FREE_INDEXES)
+    assert (forget(gate, 100.0), forget(gate, 100.0)) == (0, 2 * HOST_GATE_LIMITS.free_indexes)
     assert (gate.known, gate.host("own.example")) == (1, own)
     assert not gate.knows("h1.example")
     size = gate.size
-    for number in range(FREE_INDEXES - 1):
+    for number in range(HOST_GATE_LIMITS.free_indexes - 1):
         host = seen_once(gate, f"i{number}.example", 200.0)
         assert (gate.name(host), gate.in_flight[host]) == (f"i{number}.example", 0)
     assert gate.size == size
@@ -397,7 +398,7 @@ def test_a_host_in_use_is_not_idle() -> None:
 
 def test_no_flood_of_hosts_makes_the_gate_forget_a_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound the hosts asked for least recently are forgotten, but not when they may be asked again."""
-    monkeypatch.setattr(politeness, "MOST_FOREIGN", 500)
+    monkeypatch.setattr(politeness, "LIMITS", dataclasses.replace(politeness.LIMITS, max_foreign=500))
     gate = HostGate()
     own = gate.host_of_pages("own.example")
     busy = gate.host("busy.example")
@@ -443,7 +444,7 @@ def test_memory_of_hosts_seen_once_is_given_back() -> None:
 
 def test_bad_urls_are_bounded_over_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many hosts have bad pages, only so many URLs are remembered, and none of them as text."""
-    monkeypatch.setattr(evidence_module, "MOST_KNOWN_BAD_IN_ALL", 50)
+    monkeypatch.setattr(evidence_module, "LIMITS", dataclasses.replace(evidence_module.LIMITS, max_known_bad_in_all=50))
     suspicions = Suspicions()
     for host in range(100):
         suspicions.convicts(host, Evidence(f"{'x' * 5000}{host}", 1.0, well=False), 1.0)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.special import gammainc
 
-from crawld.daemon.crawl.signal_gains import SignalGains, fresh_seconds
-from crawld.frontier.frontier import Frontier
+from crawld.choose import policies
+from crawld.choose.frontier import Frontier
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.value import inverse_gamma_2, revisit_interval
+from crawld.crawl.polls import SignalGains, fresh_seconds
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.signal import SOURCES, Signal, SignalGain, Source, bought_in_words
-from crawld.policies import policies
-from crawld.scheduler import Arrivals, Scheduler
 from crawld.signals.files import File, Origin
 from crawld.signals.schedule import PollSchedule
-from crawld.value.revisit import inverse_gamma_2, revisit_interval
 
 DAY = 86_400.0
 

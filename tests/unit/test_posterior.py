@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from crawld.model.change_rate import format_rate_of_change, gamma_quantile, gamma_share
+from crawld.model.estimate import format_rate_of_change, gamma_quantile, gamma_share
 from crawld.model.units import format_age, format_duration, format_moment
 
 

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from crawld.frontier.evidence import Evidence
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.policies import allocation
-from crawld.policies.allocation_costs import VisitOrder, freshness, weighted
-from crawld.policies.rate_chooser import Bools, Plan, RateChooser
-from crawld.value.valuation import Beliefs, Floats
+from crawld.choose import allocation
+from crawld.choose.allocation import VisitOrder, freshness, weighted
+from crawld.choose.host_gate import Evidence, HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.rate_chooser import Bools, Plan, RateChooser
+from crawld.choose.valuation import Beliefs, Floats
 
 UNBOUND = Intervals(longest=np.inf, shortest=0.0)
 

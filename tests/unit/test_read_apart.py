@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.content.change.frame import HostFrame, newest_that_fit
-from crawld.content.page.digest import Reading
-from crawld.content.page.head import Head
-from crawld.content.page.rules import DigestRule
-from crawld.daemon.crawl.judge import Judgement, is_simple, judge, learn_from_pair, read, read_apart
+from crawld.crawl.judge import Judgement, is_simple, judge, learn_from_pair, read, read_apart
 from crawld.model.crawl import Memory
 from crawld.model.fetched import Fetched
+from crawld.read.change.frame import HostFrame, newest_that_fit
+from crawld.read.page.digest import Reading
+from crawld.read.page.head import Head
+from crawld.read.page.rules import DigestRule
 
 URL, HTML = "https://example.org/", "text/html"
 RULE = DigestRule()

@@ -5,17 +5,10 @@ import time
 
 import pytest
 
-from crawld.content.page.cost import (
-    CHEAP_ATTRIBUTES,
-    CHEAP_BYTES,
-    CHEAP_TAGS,
-    MOST_ATTRIBUTES,
-    MOST_STRAY_ENDS,
-    is_cheap,
-    is_readable,
-)
-from crawld.content.page.digest import digest, read_body
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.cost import LIMITS as COST_LIMITS
+from crawld.read.page.cost import is_cheap, is_readable
+from crawld.read.page.digest import digest, read_body
+from crawld.read.page.rules import DigestRule
 from tests.support.fuzz.bombs import BOMBS
 
 HTML = "text/html"
@@ -59,13 +52,18 @@ def made(rng: random.Random) -> bytes:
     """A heap of a few pieces, each repeated, as large as what is cheap may be."""
     chosen = [rng.choice(PIECES) * rng.choice((1, 1, 2, 8, 60)) for _ in range(rng.randint(1, 6))]
     body = b"".join(chosen)
-    return (body * (CHEAP_BYTES // len(body) + 1))[: rng.choice((2_000, CHEAP_BYTES))]
+    return (body * (COST_LIMITS.cheap_bytes // len(body) + 1))[: rng.choice((2_000, COST_LIMITS.cheap_bytes))]
 
 
 def test_what_is_called_cheap_is_cheap() -> None:
     """No heap of hostile pieces that is called cheap costs more than a few honest pages of the largest cheap size."""
     rng = random.Random(12)
-    page = honest(CHEAP_BYTES)[:CHEAP_BYTES].replace(b"<h2>", b"").replace(b"</h2>", b"").replace(b"</a>", b"")
+    page = (
+        honest(COST_LIMITS.cheap_bytes)[: COST_LIMITS.cheap_bytes]
+        .replace(b"<h2>", b"")
+        .replace(b"</h2>", b"")
+        .replace(b"</a>", b"")
+    )
     while not is_cheap(page):
         page = page[: len(page) * 9 // 10]
     unit = seconds(page)
@@ -85,15 +83,15 @@ def _once(body: bytes) -> float:
     ("body", "cheap"),
     [
         (b"<p>text</p>", True),
-        (b"x" * CHEAP_BYTES, True),
-        (b"x" * (CHEAP_BYTES + 1), False),
-        (b"<p>" * CHEAP_TAGS, True),
-        (b"<p>" * (CHEAP_TAGS + 1), False),
-        (b"<p" + b" a" * (CHEAP_ATTRIBUTES - 1) + b">", True),
-        (b"<p" + b" a" * CHEAP_ATTRIBUTES + b">", False),
-        (b'<!-- <a x=" --><p' + b" a" * CHEAP_ATTRIBUTES + b'>"', False),
-        (b"<p" + b' a=">"' * CHEAP_ATTRIBUTES + b">", False),
-        (b"<p" + b"/a" * CHEAP_ATTRIBUTES + b">", False),
+        (b"x" * COST_LIMITS.cheap_bytes, True),
+        (b"x" * (COST_LIMITS.cheap_bytes + 1), False),
+        (b"<p>" * COST_LIMITS.cheap_tags, True),
+        (b"<p>" * (COST_LIMITS.cheap_tags + 1), False),
+        (b"<p" + b" a" * (COST_LIMITS.cheap_attributes - 1) + b">", True),
+        (b"<p" + b" a" * COST_LIMITS.cheap_attributes + b">", False),
+        (b'<!-- <a x=" --><p' + b" a" * COST_LIMITS.cheap_attributes + b'>"', False),
+        (b"<p" + b' a=">"' * COST_LIMITS.cheap_attributes + b">", False),
+        (b"<p" + b"/a" * COST_LIMITS.cheap_attributes + b">", False),
         (b"<p>x".decode().encode("utf-16-le"), False),
     ],
 )
@@ -104,7 +102,7 @@ def test_bounds_of_what_is_cheap(body: bytes, cheap: bool) -> None:
 
 def test_attributes_without_number_are_compared_by_bytes() -> None:
     """A tag of more attributes than people write is not given to the parser; as many in many tags are."""
-    many = b"".join(b"a%d " % number for number in range(MOST_ATTRIBUTES + 1))
+    many = b"".join(b"a%d " % number for number in range(COST_LIMITS.max_attributes + 1))
     assert digest(b"<p " + many + b">text", HTML).text is None
     assert digest(b"<P X='>' " + many.replace(b" ", b"=1\n") + b">text", HTML).text is None
     assert digest((b"<p " + many[:500] + b">text") * 20, HTML).text is not None
@@ -124,10 +122,10 @@ def test_what_only_looks_like_attributes(inside: bytes) -> None:
 
 def test_stray_end_tags_in_deep_markup_are_compared_by_bytes() -> None:
     """End tags that close nothing are read, but not by the thousand in markup of great depth."""
-    stray = b"</i>" * (MOST_STRAY_ENDS + 1)
+    stray = b"</i>" * (COST_LIMITS.max_stray_ends + 1)
     assert digest(b"<div>" * 100 + b"text" + stray, HTML).text is not None
     assert digest(b"<div>" * 1_000 + b"text" + stray, HTML).text is None
-    assert digest(b"<div>" * 1_000 + b"text" + b"<i>x</i>" * (MOST_STRAY_ENDS + 1), HTML).text is not None
+    assert digest(b"<div>" * 1_000 + b"text" + b"<i>x</i>" * (COST_LIMITS.max_stray_ends + 1), HTML).text is not None
 
 
 def test_a_tree_that_would_not_fit_is_not_made() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from crawld.store.read_model.reading_thread import ReadingThread
+from crawld.store.read_model import ReadingThread
 from tests.support.process import HANG_SECONDS
 
 

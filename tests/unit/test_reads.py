@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from crawld.daemon.pages.reads import ReadRate, Reads
+from crawld.crawl.reads import ReadRate, Reads
 from crawld.model.fetched import Fetched, Outcome, Request
 from crawld.model.signal import SOURCES
 from tests.support.virtual_web import Crawling, Web, in_virtual_time, page_url

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawld.content.lists.dates import Unusable, read_date
-from crawld.content.lists.listing import Form, Kind
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
+from crawld.read.dates import Unusable, read_date
+from crawld.read.listing import EntryKind, FileForm
+from crawld.read.sitemap import read_sitemap
 from tests.support.reference_files import claimed_dates, further_dates, list_files, listed_urls
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
@@ -30,8 +30,8 @@ def test_every_file_is_read_within_its_memory_or_refused_by_name() -> None:
             tracemalloc.stop()
         assert peak < MOST_MEMORY
         assert file.form is not None, file.about
-        assert listing.form is Form(file.form), file.about
-        found = sum(entry.kind is not Kind.ALTERNATE for entry in listing.entries)
+        assert listing.form is FileForm(file.form), file.about
+        found = sum(entry.kind is not EntryKind.ALTERNATE for entry in listing.entries)
         assert file.count is None or found == file.count, file.about
 
 
@@ -40,7 +40,7 @@ def test_the_urls_of_a_file_are_those_it_lists(about: str, urls: list[str]) -> N
     """Every URL comes out as it would be asked for, in the order of the file."""
     (file,) = (file for file in list_files() if file.about == about)
     listing = read_sitemap(file.body, f"https://example.org/{file.path}", NOW)
-    assert [entry.loc for entry in listing.entries if entry.kind is not Kind.ALTERNATE] == urls
+    assert [entry.loc for entry in listing.entries if entry.kind is not EntryKind.ALTERNATE] == urls
 
 
 @pytest.mark.parametrize(("value", "claims"), claimed_dates())

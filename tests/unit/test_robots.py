@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import LONGEST_ROBOTS, read_robots
-from crawld.model.robots import RobotsReading
+from crawld.model.fetched import RobotsReading
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
+from crawld.read.robots import RuleMatcher, read_robots
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
@@ -66,7 +66,7 @@ def test_delays_that_are_none(delay: str) -> None:
 
 def test_what_lies_beyond_the_limit_is_not_read() -> None:
     """A robots.txt counts up to 500 KiB."""
-    padding = b"#" + b"x" * LONGEST_ROBOTS + b"\n"
+    padding = b"#" + b"x" * ROBOTS_LIMITS.max_robots + b"\n"
     assert allows(padding + b"User-agent: *\nDisallow: /", "/a")
 
 

@@ -11,12 +11,11 @@ from functools import partial
 
 import pytest
 
-from crawld.content.robots import parser as robots_module
-from crawld.content.robots.match import LONGEST_PATH, MOST_STEPS, STEPS_PER_PIECE, Meter, RuleMatcher
-from crawld.content.robots.pack import LARGEST_UNPACKED, MOST_WILDCARDS
-from crawld.content.robots.parser import LONGEST_ROBOTS, MOST_SITEMAP_CHARACTERS, MOST_SITEMAPS, read_robots
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
 from crawld.model.url import LONGEST_URL
+from crawld.read import robots as robots_module
+from crawld.read.robots import LARGEST_UNPACKED, Meter, RuleMatcher, read_robots
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
@@ -87,12 +86,12 @@ def test_only_so_many_sitemap_lines_are_even_tried(monkeypatch: pytest.MonkeyPat
     """Normalising a URL can be slow: the lines looked at are bounded in number and in characters, good or bad."""
     tried: list[str] = []
     monkeypatch.setattr(robots_module, "locate", lambda line, _: tried.append(line))
-    body = lines(LONGEST_ROBOTS - 1000, "Sitemap: http://[{}\n".format)
+    body = lines(ROBOTS_LIMITS.max_robots - 1000, "Sitemap: http://[{}\n".format)
     assert read_robots(body, f"{SITE}/robots.txt", "crawld").sitemaps == ()
-    assert len(tried) == MOST_SITEMAPS
+    assert len(tried) == ROBOTS_LIMITS.max_sitemaps
     tried.clear()
-    read_robots(lines(LONGEST_ROBOTS - 20_000, lambda at: f"Sitemap: {at}{'x' * 10_000}\n"), SITE, "crawld")
-    assert 0 < sum(map(len, tried)) <= MOST_SITEMAP_CHARACTERS
+    read_robots(lines(ROBOTS_LIMITS.max_robots - 20_000, lambda at: f"Sitemap: {at}{'x' * 10_000}\n"), SITE, "crawld")
+    assert 0 < sum(map(len, tried)) <= ROBOTS_LIMITS.max_sitemap_characters
 
 
 def matcher(body: bytes) -> RuleMatcher:
@@ -117,7 +116,7 @@ class CountedBytes(bytes):
 
 
 WILD = {
-    "many": [f"Disallow: /*{at}*x" for at in range(MOST_WILDCARDS)],
+    "many": [f"Disallow: /*{at}*x" for at in range(ROBOTS_LIMITS.max_wildcards)],
     "pieces": [f"Disallow: /*{'a*' * 30}{at}q" for at in range(700)],
     "almost": [f"Disallow: /*{'a' * 30}b{'a' * 20}{at}a" for at in range(900)],
 }
@@ -131,7 +130,7 @@ def test_a_verdict_takes_a_bounded_number_of_searches(name: str) -> None:
         CountedBytes.searches = 0
         form = CountedBytes(path.encode())
         rules.weigh(form, meter_of(form))
-        assert CountedBytes.searches <= MOST_STEPS / (STEPS_PER_PIECE + len(form)) + 2
+        assert CountedBytes.searches <= ROBOTS_LIMITS.max_steps / (ROBOTS_LIMITS.steps_per_piece + len(form)) + 2
     assert not rules.allows(f"{SITE}/{'a' * 7900}")
     assert rules.allows(f"{SITE}/short")
 
@@ -169,7 +168,7 @@ def test_rules_inside_rules_are_found() -> None:
     [
         lines(60_000, "Disallow: /*{}*x\n".format),  # too many wildcards
         lines(100_000, lambda at: f"Disallow: /*{at}{'x' * 5000}\n"),  # too long ones
-        lines(LONGEST_ROBOTS - 1000, lambda at: f"Disallow: /é{'é' * 30}{at}\n"),  # too large when unpacked
+        lines(ROBOTS_LIMITS.max_robots - 1000, lambda at: f"Disallow: /é{'é' * 30}{at}\n"),  # too large when unpacked
     ],
     ids=["many", "long", "large"],
 )
@@ -198,7 +197,7 @@ def test_paths_beyond_all_measure_are_forbidden() -> None:
     """A URL of the longest size can be judged however it is spelt; a longer one is forbidden."""
     rules = matcher(b"User-agent: *\nDisallow: /b")
     assert rules.allows(f"{SITE}/" + ";" * (LONGEST_URL - 20))
-    assert not rules.allows(f"{SITE}/" + "a" * LONGEST_PATH)
+    assert not rules.allows(f"{SITE}/" + "a" * ROBOTS_LIMITS.max_path)
 
 
 @pytest.mark.parametrize("packed", [b"", b"junk", *(RuleMatcher.__name__.encode() * n for n in (1, 9))])

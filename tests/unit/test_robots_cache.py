@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots.parser import read_robots
+from crawld.choose.host_gate import Evidence, HostGate
 from crawld.fetch import robots_cache
-from crawld.fetch.robots_cache import DAY, FIRST_WAIT, LONGEST_WAIT, SHORTEST_KEPT, STALE_KEPT, RobotsCache
-from crawld.frontier.evidence import Evidence
-from crawld.frontier.politeness import HostGate
-from crawld.interfaces import Allowed, Disallowed, NeedsFetch
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Scope, Trouble
-from crawld.model.robots import RobotsReading
+from crawld.fetch.robots_cache import DAY, STALE_KEPT, RobotsCache
+from crawld.fetch.robots_cache import LIMITS as ROBOTS_CACHE_LIMITS
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, RobotsReading, Scope, Trouble
+from crawld.model.web import Allowed, Disallowed, NeedsFetch
+from crawld.read.robots import read_robots
 
 PAGE = "https://example.org/secret/page"
 ROBOTS = "https://example.org/robots.txt"
@@ -71,7 +70,7 @@ def test_sites_differ_by_scheme_and_port() -> None:
     assert isinstance(cache.verdict("https://example.org:8443/", NOW), NeedsFetch)
 
 
-@pytest.mark.parametrize(("stated", "kept"), [("3600", 3600), ("1", SHORTEST_KEPT), ("999999999", DAY)])
+@pytest.mark.parametrize(("stated", "kept"), [("3600", 3600), ("1", ROBOTS_CACHE_LIMITS.min_kept), ("999999999", DAY)])
 def test_cache_control_may_shorten(stated: str, kept: float) -> None:
     """Cache-Control may shorten the day, within reason, and never lengthens it."""
     cache = learnt(file(cache_control=f"max-age={stated}"))
@@ -113,8 +112,8 @@ def test_out_of_reach_forbids_everything(outcome: Outcome) -> None:
     """Where robots.txt cannot be had nothing may be asked, which is not a rule, and it is tried again soon."""
     verdict = learnt(outcome).verdict(PAGE, NOW)
     assert isinstance(verdict, Disallowed)
-    assert (verdict.by_rule, verdict.until) == (False, NOW + FIRST_WAIT)
-    assert learnt(outcome).verdict(PAGE, NOW + FIRST_WAIT) == NeedsFetch(ROBOTS)
+    assert (verdict.by_rule, verdict.until) == (False, NOW + ROBOTS_CACHE_LIMITS.first_wait)
+    assert learnt(outcome).verdict(PAGE, NOW + ROBOTS_CACHE_LIMITS.first_wait) == NeedsFetch(ROBOTS)
 
 
 def test_waits_grow_and_are_bounded() -> None:
@@ -125,8 +124,12 @@ def test_waits_grow_and_are_bounded() -> None:
         verdict = cache.verdict(PAGE, NOW)
         assert isinstance(verdict, Disallowed)
         waits.append(verdict.until - NOW)
-    assert waits[:3] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
-    assert waits[-1] == LONGEST_WAIT
+    assert waits[:3] == [
+        ROBOTS_CACHE_LIMITS.first_wait,
+        2 * ROBOTS_CACHE_LIMITS.first_wait,
+        4 * ROBOTS_CACHE_LIMITS.first_wait,
+    ]
+    assert waits[-1] == ROBOTS_CACHE_LIMITS.max_wait
     asked = learnt(status(503, wait=3600.0)).verdict(PAGE, NOW)
     assert isinstance(asked, Disallowed)
     assert asked.until == NOW + 3600.0
@@ -139,7 +142,7 @@ def test_an_outage_of_the_host_does_not_make_the_waits_grow() -> None:
         cache.learn(ROBOTS, status(503), NOW, host_down=True)
         verdict = cache.verdict(PAGE, NOW)
         assert isinstance(verdict, Disallowed)
-        assert verdict.until == NOW + FIRST_WAIT
+        assert verdict.until == NOW + ROBOTS_CACHE_LIMITS.first_wait
 
 
 def test_a_copy_is_one_that_may_be_obeyed_in_an_outage() -> None:
@@ -195,7 +198,7 @@ def test_sites_without_robots_txt_are_listed_until_a_fetch_succeeds() -> None:
     cache = learnt(status(503), status(503))
     (found,) = cache.unavailable(NOW)
     assert (found.origin, found.reason, found.failures) == ("https://example.org", "status 503", 2)
-    assert found.until == NOW + 2 * FIRST_WAIT
+    assert found.until == NOW + 2 * ROBOTS_CACHE_LIMITS.first_wait
     cache.learn(ROBOTS, file(), NOW)
     assert cache.unavailable(NOW) == []
     cache.learn(ROBOTS, status(503), NOW)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import LONGEST_LINE, LONGEST_ROBOTS, parse_robots, read_robots
+from crawld.read.robots import LIMITS as ROBOTS_LIMITS
+from crawld.read.robots import RuleMatcher, parse_robots, read_robots
 
 SITE = "https://example.org"
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "robots_cases.json").read_text("utf-8"))
@@ -38,7 +38,7 @@ def test_the_table_has_enough_rows() -> None:
 
 def test_a_line_counts_up_to_its_limit() -> None:
     """A line longer than 16,663 characters is cut there, and what is left of its rule counts."""
-    long = "/x/" + "a" * (LONGEST_LINE - len("disallow: /x/") - 1)
+    long = "/x/" + "a" * (ROBOTS_LIMITS.max_line - len("disallow: /x/") - 1)
     body = f"user-agent: walker\ndisallow: {long}/tail\n".encode()
     assert allows(body, "walker", "/other")
     assert not allows(body, "walker", f"{long}/another")
@@ -50,11 +50,11 @@ def test_a_line_counts_up_to_its_limit() -> None:
 def test_half_a_rule_at_the_limit_of_the_file_does_not_count() -> None:
     """A file cut in the middle of a line is read up to the line before."""
     head = b"user-agent: walker\ndisallow: /a\n"
-    body = head + b"#" * (LONGEST_ROBOTS - len(head) - 12) + b"\n" + b"disallow: /private\n"
-    assert body[:LONGEST_ROBOTS].endswith(b"disallow: /")
+    body = head + b"#" * (ROBOTS_LIMITS.max_robots - len(head) - 12) + b"\n" + b"disallow: /private\n"
+    assert body[: ROBOTS_LIMITS.max_robots].endswith(b"disallow: /")
     assert not allows(body, "walker", "/a")
     assert allows(body, "walker", "/b")
-    assert allows(body[:LONGEST_ROBOTS], "walker", "/b")
+    assert allows(body[: ROBOTS_LIMITS.max_robots], "walker", "/b")
 
 
 def test_other_groups_are_not_kept() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.model.fleet import first_id
-from crawld.row_index import PageRows, RowIndex, grown
+from crawld.model.row_index import PageRows, RowIndex, grown
+from crawld.model.shards import first_id
 
 IDS = st.builds(lambda shard, number: first_id(shard) + number, st.integers(0, 300), st.integers(1, 3000))
 

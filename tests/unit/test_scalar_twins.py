@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from crawld.value.greedy import SINGLY, GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
-from crawld.value.scalar import measure_page
-from crawld.value.series import measure_pages
-from crawld.value.valuation import Beliefs, Floats, Valuation
+from crawld.choose.greedy import LIMITS as GREEDY_LIMITS
+from crawld.choose.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.choose.scalar import measure_page
+from crawld.choose.series import measure_pages
+from crawld.choose.valuation import Beliefs, Floats, Valuation
 
 
 def population(count: int) -> tuple[Floats, Floats, Beliefs]:
@@ -30,7 +31,7 @@ def population(count: int) -> tuple[Floats, Floats, Beliefs]:
 def test_few_pages_move_as_in_the_arrays(valuation: Valuation) -> None:
     """Value, slope, curvature and bound agree, the value to 1e-12."""
     tau, boost, beliefs = population(1500)
-    few = [slice(start, start + SINGLY) for start in range(0, 1500, SINGLY)]
+    few = [slice(start, start + GREEDY_LIMITS.singly) for start in range(0, 1500, GREEDY_LIMITS.singly)]
     alone = np.hstack([valuation.taylor(tau[some], boost[some], beliefs.select(some)) for some in few])
     together = valuation.taylor(tau, boost, beliefs)
     np.testing.assert_allclose(alone[0], together.value, rtol=1e-12)

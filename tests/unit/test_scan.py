@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from crawld.frontier.chooser import TURN, Chooser
-from crawld.frontier.frontier import Frontier
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.politeness import HostGate, HostLimits
-from crawld.frontier.scan import Scan
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
+from crawld.choose.chooser import LIMITS as CHOOSER_LIMITS
+from crawld.choose.chooser import Chooser
+from crawld.choose.frontier import Frontier, Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.page_table import Intervals
+from crawld.choose.valuation import Beliefs
 from tests.support.rising_values import Linear
 
 
@@ -160,7 +160,7 @@ def test_new_beliefs_and_importance_count_at_once() -> None:
     chooser.learn(np.array([1]), believe([2.0]), np.array([0.0]), np.array([-100.0]))
     assert chooser.pick(1.0) == 1
     chooser.release(1)
-    chooser.picks = TURN  # now overdue pages come first
+    chooser.picks = CHOOSER_LIMITS.turn  # now overdue pages come first
     assert chooser.pick(1000.0) == 0
 
 

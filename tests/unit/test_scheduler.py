@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crawld.frontier.page_table import Intervals
-from crawld.frontier.scan import Scan
-from crawld.model.age_curve import AgeCurve
-from crawld.model.estimate import Estimate
+from crawld.choose.frontier import Scan
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.page_table import Intervals
+from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.signal import SOURCES
-from crawld.scheduler import Arrivals, Scheduler
-from crawld.value.greedy import GreedyNcis
 from tests.support.rising_values import Linear
 from tests.support.store_builders import by_source
 

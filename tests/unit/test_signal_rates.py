@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crawld.learning.signal_rates import Magnitudes, SignalRates
+from crawld.learn.host_priors import Magnitudes, SignalRates
 
 
 def rates(counts: np.ndarray, watched: float = 100.0) -> np.ndarray:

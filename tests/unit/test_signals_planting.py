@@ -1,26 +1,22 @@
 """Who may have files watched, how many, and whose turn it is; and whom an answer may speak for."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 
 import pytest
 
-from crawld.interfaces import PollResult, at_once
 from crawld.model.fetched import Fetched, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals import planting
-from crawld.signals.baseline import Baseline
+from crawld.signals import schedule as planting
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.files import File, Origin
+from crawld.signals.listed import Baseline
 from crawld.signals.matching import PageIndex
-from crawld.signals.planting import (
-    MOST_FEEDS_PER_HOST,
-    MOST_OTHER_HOSTS,
-    MOST_PLANTED,
-    MOST_PLANTED_ELSEWHERE,
-)
 from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.reading import Reading
+from crawld.signals.reading import PollReading
+from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
 from crawld.signals.schedule import PollSchedule
 
 NOW = 1_790_000_000.0
@@ -43,7 +39,7 @@ class Watch:
         """Take over the answer to a poll of this file, which redirects led to `answered`."""
         request = Request(url, "")
         reading = self.sources.reader(request)(Fetched(answered or url, 200, body.encode()), now)
-        assert isinstance(reading, Reading)
+        assert isinstance(reading, PollReading)
         return at_once(self.sources.finish(request, reading, now))
 
     def planted(self) -> Counter[str]:
@@ -86,7 +82,7 @@ def test_a_host_plants_on_few_others() -> None:
     for round_ in range(200):
         fresh = [f"https://host{round_}-{i}.example/s.xml" for i in range(100)]
         watch.sources.found("https://evil.example/robots.txt", fresh, NOW + round_)
-    assert len(watch.planted()) == MOST_OTHER_HOSTS
+    assert len(watch.planted()) == SCHEDULE_LIMITS.max_other_hosts
     assert watch.sources.found("https://evil.example/robots.txt", ["/own.xml"], NOW)
     assert watch.sources.found("https://a.org/robots.txt", ["https://cdn.example/a.xml"], NOW)
 
@@ -96,14 +92,14 @@ def test_indexes_plant_at_the_expense_of_who_planted_them() -> None:
     watch = Watch("evil.example")
     watch.sources.found("https://evil.example/robots.txt", ["https://evil.example/i.xml"], NOW)
     watch.answer("https://evil.example/i.xml", index_of(f"https://host{i}.example/i.xml" for i in range(1_000)))
-    assert len(watch.planted()) == 1 + MOST_OTHER_HOSTS
+    assert len(watch.planted()) == 1 + SCHEDULE_LIMITS.max_other_hosts
     for host in list(watch.planted()):
         if host != "evil.example":
             urls = [f"https://{host}/{i}.xml" for i in range(1_900)]
             watch.answer(f"https://{host}/i.xml", index_of(urls))
     planted = watch.planted()
-    assert len(planted) == 1 + MOST_OTHER_HOSTS
-    assert planted.total() == 1 + MOST_PLANTED_ELSEWHERE
+    assert len(planted) == 1 + SCHEDULE_LIMITS.max_other_hosts
+    assert planted.total() == 1 + SCHEDULE_LIMITS.max_planted_elsewhere
     assert {file.planter for file in watch.sources.schedule} == {"evil.example"}
 
 
@@ -112,9 +108,9 @@ def test_a_host_plants_so_many_files_and_no_more() -> None:
     schedule = PollSchedule()
     files = [
         File(f"https://h{i % 3}.a.org/{i}", Source.SITEMAP, f"h{i % 3}.a.org", Origin.CONFIG, planter="a.org")
-        for i in range(MOST_PLANTED + 5)
+        for i in range(SCHEDULE_LIMITS.max_planted + 5)
     ]
-    assert sum(schedule.add(file) for file in files) == MOST_PLANTED
+    assert sum(schedule.add(file) for file in files) == SCHEDULE_LIMITS.max_planted
     schedule.remove(files[0].url)
     assert schedule.add(files[-1])
 
@@ -124,7 +120,7 @@ def test_feeds_found_in_pages_are_counted_not_searched(monkeypatch: pytest.Monke
     watch = Watch("a.org")
     watch.sources.found("https://a.org/robots.txt", ["/s.xml"], NOW)
     found = watch.sources.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
-    assert len(found) == MOST_FEEDS_PER_HOST
+    assert len(found) == SCHEDULE_LIMITS.max_feeds_per_host
 
     def search(_: PollSchedule) -> None:
         raise AssertionError
@@ -146,14 +142,16 @@ def test_a_flood_of_an_older_version_is_cut_off_at_a_restart() -> None:
     )
     watch = Watch("a.org", "evil.example")
     dropped = watch.sources.restore([file.exported() for file in (*flood, orphan, honest, useful)])
-    assert len(dropped) == 14_400 - MOST_OTHER_HOSTS + 1 + 1
+    assert len(dropped) == 14_400 - SCHEDULE_LIMITS.max_other_hosts + 1 + 1
     assert orphan.url in dropped
     assert {honest.url, useful.url} <= {file.url for file in watch.sources.schedule}
 
 
 def test_what_files_listed_is_remembered_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a host's files list too much to remember it all, our own pages are still remembered."""
-    monkeypatch.setattr(planting, "MOST_REMEMBERED_BYTES_PER_PLANTER", 2_000)
+    monkeypatch.setattr(
+        planting, "LIMITS", dataclasses.replace(planting.LIMITS, max_remembered_bytes_per_planter=2_000)
+    )
     watch = Watch("a.org")
     url = "https://a.org/s.xml"
     watch.sources.found("https://a.org/robots.txt", [url], NOW)

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import Source, sitemap_source
-from crawld.signals.baseline import EMPTY, Baseline, stamp_of
-from crawld.signals.listed import differ
+from crawld.signals.contract import at_once
+from crawld.signals.listed import EMPTY, Baseline, differ, stamp_of
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
-from crawld.signals.reading import Polled, Reading, read_answer
+from crawld.signals.reading import Polled, PollReading, read_answer
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -28,7 +27,7 @@ def moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
 
 
-def sitemap(lastmods: dict[int, str | None]) -> Reading:
+def sitemap(lastmods: dict[int, str | None]) -> PollReading:
     """A sitemap that lists pages /1, /2, … with these lastmods."""
     urls = "".join(
         f"<url><loc>http://a.org/{i}/</loc>{'' if lastmod is None else f'<lastmod>{lastmod}</lastmod>'}</url>"
@@ -197,7 +196,7 @@ def test_answers_without_a_listing_say_why() -> None:
     assert read_answer(Polled(FILE, None), Fetched(FILE, 404), NOW).gone
     assert read_answer(Polled(FILE, None), Redirected(FILE, 301, FILE), NOW).trouble == "redirected"
     assert read_answer(Polled(FILE, None), Fetched(FILE, 200, b"<html>"), NOW).trouble == "an HTML page"
-    assert read_answer(Polled(FILE, None), Fetched(FILE, 304), NOW) == Reading(unchanged=True)
+    assert read_answer(Polled(FILE, None), Fetched(FILE, 304), NOW) == PollReading(unchanged=True)
 
 
 def test_a_baseline_is_compact_and_survives() -> None:

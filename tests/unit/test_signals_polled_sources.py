@@ -6,26 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawld.interfaces import Poll, PollResult, SignalSources, SourceFile, at_once
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import SOURCES, Source
-from crawld.signals.files import (
-    DEAD_AFTER,
-    FIRST_WAIT,
-    LONGEST_WAIT,
-    LONGEST_WAIT_DEAD,
-    SHORTEST_WAIT,
-    File,
-    Origin,
-    restored,
-)
-from crawld.signals.indexes import STEP
+from crawld.signals.contract import PollResult, SignalSources, at_once
+from crawld.signals.files import LIMITS as FILES_LIMITS
+from crawld.signals.files import File, Origin, restored
 from crawld.signals.matching import PageIndex
-from crawld.signals.planting import MOST_FEEDS_PER_HOST, MOST_FILES_PER_HOST
-from crawld.signals.poll_signals import FOUND_AT_ONCE
+from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
+from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
+from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
 from crawld.signals.schedule import PollSchedule
+from crawld.store.contract import Poll, SourceFile
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0
@@ -105,7 +98,7 @@ def test_polls_are_requests_with_validators() -> None:
     desk = Desk()
     desk.sources.found(ROBOTS, [SITEMAP], NOW)
     desk.poll(urlset(("/1", None)))
-    (request,) = desk.sources.due(NOW + 10 * FIRST_WAIT)
+    (request,) = desk.sources.due(NOW + 10 * FILES_LIMITS.first_wait)
     assert request == Request(SITEMAP, "a.org", Purpose.SITEMAP, '"1"', "then", 50 * 2**20)
 
 
@@ -137,18 +130,18 @@ def test_the_wait_follows_what_polls_bring() -> None:
     for i in range(8):
         now = desk.file().next_poll
         desk.poll(urlset(("/1", NOW + i)), now=now)
-    assert desk.file().wait == pytest.approx(SHORTEST_WAIT, rel=0.01)
+    assert desk.file().wait == pytest.approx(FILES_LIMITS.min_wait, rel=0.01)
     waits = []
     for _ in range(40):
         now = desk.file().next_poll
         desk.poll(Fetched(SITEMAP, 304), now=now)
         waits.append(desk.file().wait)
     assert waits == sorted(waits)
-    assert waits[-1] == LONGEST_WAIT
+    assert waits[-1] == FILES_LIMITS.max_wait
     dear = File("u", Source.FEED, "h", Origin.CONFIG, size=50 * 2**20)
     for _ in range(20):
         dear.succeeded(NOW, worth=1.0)
-    assert dear.wait == 51 * SHORTEST_WAIT
+    assert dear.wait == 51 * FILES_LIMITS.min_wait
 
 
 def test_signals_that_proved_wrong_make_a_file_fade() -> None:
@@ -168,10 +161,10 @@ def test_dead_files_fade_out() -> None:
     desk = Desk()
     desk.sources.found(ROBOTS, [SITEMAP], NOW)
     now = NOW
-    for _ in range(DEAD_AFTER):
+    for _ in range(FILES_LIMITS.dead_after):
         now = desk.file().next_poll
         desk.poll(Fetched(SITEMAP, 404), now=now)
-    assert (desk.file().dead, desk.file().next_poll - now) == (True, LONGEST_WAIT_DEAD)
+    assert (desk.file().dead, desk.file().next_poll - now) == (True, FILES_LIMITS.max_wait_dead)
     guess = "https://b.org/sitemap.xml"
     desk.sources.found("https://b.org/robots.txt", [], now)
     desk.poll(FetchFailed(guess, Trouble.TIMEOUT, Scope.HOST), guess, now)
@@ -194,7 +187,10 @@ def test_an_index_is_walked_bit_by_bit() -> None:
     result = desk.poll(index(dict.fromkeys(range(500), "2026-01-01") | {499: "2026-02-01"}))
     assert len(result.polls) == 501
     assert desk.due_urls() == ["https://a.org/499.xml"]
-    assert len([f for f in desk.sources.schedule if f.parent and f.next_poll <= NOW + 10 * STEP]) == 11
+    assert (
+        len([f for f in desk.sources.schedule if f.parent and f.next_poll <= NOW + 10 * POLLED_SOURCES_LIMITS.step])
+        == 11
+    )
     child = "https://a.org/499.xml"
     assert not desk.poll(urlset(("/1", NOW - 99 * HOUR)), child).signals
     waits = desk.file(child).next_poll
@@ -218,7 +214,7 @@ def test_an_index_of_indexes_ends() -> None:
             rows = (f"<sitemap><loc>{url}</loc></sitemap>" for url in (request.url, *deeper))
             body = f"<sitemapindex>{''.join(rows)}</sitemapindex>"
             desk.poll(body.encode(), request.url, now)
-        now += 10 * STEP
+        now += 10 * POLLED_SOURCES_LIMITS.step
     assert len(desk.sources.schedule) <= 1 + 5 + 25
     assert max(file.depth for file in desk.sources.schedule) == 2
 
@@ -276,7 +272,7 @@ def test_feeds_linked_from_pages_are_watched_within_limits() -> None:
     """A few feeds of each host are found by links in pages."""
     desk = Desk()
     found = desk.sources.found_feeds("https://a.org/1", [f"/feed{i}" for i in range(9)], NOW)
-    assert len(found) == MOST_FEEDS_PER_HOST
+    assert len(found) == SCHEDULE_LIMITS.max_feeds_per_host
     assert not desk.sources.found_feeds("https://a.org/2", ["/another"], NOW)
     assert next(desk.sources.due(NOW)).purpose is Purpose.FEED
 
@@ -371,8 +367,15 @@ def test_the_delay_is_one_for_each_source() -> None:
 def test_a_host_cannot_fill_the_schedule() -> None:
     """Each host may have so many files and no more; a removed one makes room."""
     schedule = PollSchedule()
-    added = [schedule.add(File(f"u{i}", Source.FEED, "h", Origin.INDEX)) for i in range(MOST_FILES_PER_HOST + 2)]
-    assert (sum(added), len(schedule), "u1" in schedule) == (MOST_FILES_PER_HOST, MOST_FILES_PER_HOST, True)
+    added = [
+        schedule.add(File(f"u{i}", Source.FEED, "h", Origin.INDEX))
+        for i in range(SCHEDULE_LIMITS.max_files_per_host + 2)
+    ]
+    assert (sum(added), len(schedule), "u1" in schedule) == (
+        SCHEDULE_LIMITS.max_files_per_host,
+        SCHEDULE_LIMITS.max_files_per_host,
+        True,
+    )
     schedule.remove("u1")
     assert schedule.add(File("other", Source.FEED, "h", Origin.INDEX, next_poll=-5.0))
     assert next(file.url for file in schedule.due(0.0)) == "other"
@@ -395,5 +398,5 @@ def test_a_large_file_is_taken_in_slices_and_sent_as_columns() -> None:
         packed = pickle.dumps(read(Fetched(SITEMAP, 200, urlset(*rows)), NOW))
         assert len(packed) < most * len(rows)
         slices = desk.sources.finish(request, pickle.loads(packed), NOW)
-        assert sum(1 for _ in slices) >= len(rows) // FOUND_AT_ONCE
+        assert sum(1 for _ in slices) >= len(rows) // POLL_SIGNALS_LIMITS.found_at_once
         assert desk.file().entries == len(rows)

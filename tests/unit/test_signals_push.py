@@ -10,16 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.interfaces import at_once
 from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
-from crawld.model.push import PushAnswer
-from crawld.model.signal import Source
+from crawld.model.signal import PushAnswer, Source
+from crawld.read.workers.messages import pack, shape_of, unpack
+from crawld.signals.contract import at_once
 from crawld.signals.matching import PageIndex
-from crawld.signals.pings import MOST_BYTES, MOST_URLS, Ping, read_indexnow, read_signals
-from crawld.signals.poll_signals import JUDGED_AT_ONCE, Known
-from crawld.signals.push_inbox import DENIAL_HOLDS, KEY_HOLDS, MAX_DENIALS, PushInbox
-from crawld.workers.shapes import pack, shape_of, unpack
+from crawld.signals.pings import LIMITS as PINGS_LIMITS
+from crawld.signals.pings import Ping, read_indexnow, read_signals
+from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
+from crawld.signals.poll_signals import Known
+from crawld.signals.push_inbox import LIMITS as PUSH_INBOX_LIMITS
+from crawld.signals.push_inbox import PushInbox
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0
@@ -79,8 +81,8 @@ def test_pings_follow_the_rules_of_signals() -> None:
         (b'[{"url": "https://a.org/1", "at": [1]}]', 400, "UTC seconds"),
         (b'[{"url": "https://a.org/1", "at": NaN}]', 400, "cannot be used"),
         (b"[7]", 400, "give a URL"),
-        (b" " * (MOST_BYTES + 1), 413, "MB at most"),
-        (json.dumps(["x"] * (MOST_URLS + 1)).encode(), 413, "URLs at most"),
+        (b" " * (PINGS_LIMITS.max_bytes + 1), 413, "MB at most"),
+        (json.dumps(["x"] * (PINGS_LIMITS.max_urls + 1)).encode(), 413, "URLs at most"),
     ],
 )
 def test_a_bad_ping_is_refused_in_a_sentence(body: bytes, status: int, words: str) -> None:
@@ -114,7 +116,10 @@ def test_indexnow_counts_once_the_host_vouches_for_the_key() -> None:
     signals = box.key_checked(answer.check, Fetched(request.url, 200, f"{KEY}\n".encode()), NOW)
     assert [signal.page_id for signal in signals] == [1, 2]
     assert [s.page_id for s in box.get_indexnow({"url": "https://a.org/3", "key": KEY}, NOW + 1).signals] == [3]
-    assert box.get_indexnow({"url": "https://a.org/3", "key": KEY}, NOW + KEY_HOLDS + 1).check is not None
+    assert (
+        box.get_indexnow({"url": "https://a.org/3", "key": KEY}, NOW + PUSH_INBOX_LIMITS.key_holds + 1).check
+        is not None
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_a_key_the_host_denies_counts_for_nothing(outcome: Fetched | FetchFailed
     assert not box.key_checked(check, outcome, NOW)
     query = {"url": "https://a.org/1", "key": KEY}
     assert box.get_indexnow(query, NOW + 1) == PushAnswer(202, {"accepted": 1})
-    assert box.get_indexnow(query, NOW + DENIAL_HOLDS + 1).check == check
+    assert box.get_indexnow(query, NOW + PUSH_INBOX_LIMITS.denial_holds + 1).check == check
 
 
 def test_a_few_denials_pause_a_host_whatever_the_key() -> None:
@@ -143,8 +148,8 @@ def test_a_few_denials_pause_a_host_whatever_the_key() -> None:
     own = box.get_indexnow({"url": "https://a.org/1", "key": KEY}, NOW).check
     assert own is not None
     assert box.key_checked(own, Fetched(own.location, 200, KEY.encode()), NOW)
-    later = NOW + KEY_HOLDS + 1
-    for number in range(MAX_DENIALS):
+    later = NOW + PUSH_INBOX_LIMITS.key_holds + 1
+    for number in range(PUSH_INBOX_LIMITS.max_denials):
         check = box.get_indexnow({"url": "https://a.org/1", "key": f"{KEY}{number}"}, later).check
         assert check is not None
         assert box.get_indexnow({"url": "https://a.org/1", "key": f"{KEY}-more"}, later).check is None
@@ -153,8 +158,16 @@ def test_a_few_denials_pause_a_host_whatever_the_key() -> None:
         assert box.get_indexnow({"url": "https://a.org/2", "key": f"another-{number}"}, later + 1).check is None
     assert box.get_indexnow({"url": "https://a.org/1", "key": KEY}, later + 2).check == own
     box.key_checked(own, Fetched(own.location, 404), later + 3)
-    assert box.get_indexnow({"url": "https://a.org/1", "key": "a-new-one"}, later + DENIAL_HOLDS).check is None
-    assert box.get_indexnow({"url": "https://a.org/1", "key": "a-new-one"}, later + 2 * DENIAL_HOLDS).check is not None
+    assert (
+        box.get_indexnow({"url": "https://a.org/1", "key": "a-new-one"}, later + PUSH_INBOX_LIMITS.denial_holds).check
+        is None
+    )
+    assert (
+        box.get_indexnow(
+            {"url": "https://a.org/1", "key": "a-new-one"}, later + 2 * PUSH_INBOX_LIMITS.denial_holds
+        ).check
+        is not None
+    )
 
 
 def test_a_strangers_ping_causes_no_request() -> None:
@@ -199,7 +212,7 @@ def test_indexnow_needs_its_parameters() -> None:
         posted_indexnow(box, b"{", NOW),
     ]
     assert [answer.status for answer in answers] == [400] * 4
-    assert posted_indexnow(box, b" " * (MOST_BYTES + 1), NOW).status == 413
+    assert posted_indexnow(box, b" " * (PINGS_LIMITS.max_bytes + 1), NOW).status == 413
     assert all(answer.body["error"] for answer in answers)
 
 
@@ -247,15 +260,15 @@ def test_what_is_read_of_a_ping_travels_between_processes(
 def test_a_large_ping_is_taken_in_slices() -> None:
     """Taking a ping of ten thousand pages in lets others have their turn, and waiting ones are kept as keys."""
     pages = PageIndex()
-    pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(MOST_URLS)])
+    pages.put([Page(i, f"https://a.org/{i}", "a.org") for i in range(PINGS_LIMITS.max_urls)])
     box = PushInbox(Known(pages, lambda _: NOW - HOUR))
-    urls = [f"https://a.org/{i}" for i in range(MOST_URLS)]
+    urls = [f"https://a.org/{i}" for i in range(PINGS_LIMITS.max_urls)]
     slices = box.take(read_signals(json.dumps(urls).encode(), NOW), NOW)
-    assert sum(1 for _ in slices) == MOST_URLS // JUDGED_AT_ONCE
+    assert sum(1 for _ in slices) == PINGS_LIMITS.max_urls // POLL_SIGNALS_LIMITS.judged_at_once
     for _ in range(3):
         indexnow(box, urls)
     ((_, waiting),) = box._pending.values()
-    assert waiting.nbytes == 8 * MOST_URLS
+    assert waiting.nbytes == 8 * PINGS_LIMITS.max_urls
 
 
 def test_json_that_unfolds_is_refused_before_it_is_parsed() -> None:

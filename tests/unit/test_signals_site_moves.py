@@ -1,17 +1,18 @@
 """Lastmods that move together: over one file, and over the files of one site that are polled within minutes."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import pytest
 
-from crawld.interfaces import PollResult, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals import site_moves
+from crawld.signals import polled_sources as site_moves
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.site_moves import TOGETHER_SECONDS, Share, SiteMoves
+from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
+from crawld.signals.polled_sources import MovedShare, PolledSources, PollSettings, SiteMoves
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -30,30 +31,33 @@ SITE = "https://a.org"
 )
 def test_one_file_alone_is_judged_by_its_own_share(moved: int, listed: int, expected: Source) -> None:
     """A page edited by hand, a handful, and a build that stamps every page are three sources."""
-    assert SiteMoves().source("a.org", "s", Share(moved, listed, listed), NOW) is expected
+    assert SiteMoves().source("a.org", "s", MovedShare(moved, listed, listed), NOW) is expected
 
 
 def test_many_small_files_of_one_site_are_one_event() -> None:
     """One entry in each of a hundred files is a deploy, if they moved within minutes; later ones are news again."""
     moves = SiteMoves()
-    sources = [moves.source("a.org", f"s{i}", Share(1, 1, 100), NOW + i) for i in range(100)]
+    sources = [moves.source("a.org", f"s{i}", MovedShare(1, 1, 100), NOW + i) for i in range(100)]
     assert sources[0] is Source.SITEMAP
     assert set(sources[10:]) == {Source.SITEMAP_BULK}
-    assert moves.source("b.org", "s", Share(1, 1, 100), NOW + 100) is Source.SITEMAP
-    assert moves.source("a.org", "s", Share(1, 1, 100), NOW + 101 + TOGETHER_SECONDS) is Source.SITEMAP
+    assert moves.source("b.org", "s", MovedShare(1, 1, 100), NOW + 100) is Source.SITEMAP
+    assert (
+        moves.source("a.org", "s", MovedShare(1, 1, 100), NOW + 101 + POLLED_SOURCES_LIMITS.together_seconds)
+        is Source.SITEMAP
+    )
 
 
 def test_a_file_polled_again_takes_its_own_place() -> None:
     """A busy sitemap that brings one page at every poll brings each alone."""
     moves = SiteMoves()
-    sources = {moves.source("a.org", "s", Share(1, 500, 500), NOW + 15 * i) for i in range(100)}
-    sources.add(moves.source("a.org", "s", Share(0, 500, 500), NOW + 1_515))
+    sources = {moves.source("a.org", "s", MovedShare(1, 500, 500), NOW + 15 * i) for i in range(100)}
+    sources.add(moves.source("a.org", "s", MovedShare(0, 500, 500), NOW + 1_515))
     assert sources == {Source.SITEMAP}
 
 
 def test_the_sites_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound the older half is forgotten, whoever moved last is kept."""
-    monkeypatch.setattr(site_moves, "MOST_SITES", 10)
+    monkeypatch.setattr(site_moves, "LIMITS", dataclasses.replace(site_moves.LIMITS, max_sites=10))
     moves = SiteMoves()
     for i in range(25):
         moves.expect(f"h{i}", "s", NOW)

@@ -7,21 +7,16 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import count
 
-from crawld.interfaces import Hubs, Poll, PollResult, at_once
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
+from crawld.signals.contract import Hubs, PollResult, at_once
 from crawld.signals.files import restored
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
-from crawld.signals.websub import (
-    ASK_AGAIN,
-    LEASE,
-    LONGEST_LEASE,
-    MAX_UNCONFIRMED,
-    MOST_DELIVERED,
-    Subscriptions,
-)
+from crawld.signals.websub import LIMITS as WEBSUB_LIMITS
+from crawld.signals.websub import Subscriptions
+from crawld.store.contract import Poll
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0
@@ -90,8 +85,8 @@ def test_a_feed_with_a_hub_is_subscribed_to() -> None:
     assert (form["hub.mode"], form["hub.topic"], form["hub.secret"]) == ("subscribe", TOPIC, "secret 0")
     assert form["hub.callback"].startswith("https://me.org/websub/")
     assert desk.subscriptions.subscribe(FEED, [desk.hub], TOPIC, NOW + 1) is None
-    assert desk.subscriptions.subscribe(FEED, [desk.hub], TOPIC, NOW + ASK_AGAIN) is not None
-    assert desk.subscriptions.subscribe(FEED, [], None, NOW + 9 * ASK_AGAIN) is None
+    assert desk.subscriptions.subscribe(FEED, [desk.hub], TOPIC, NOW + WEBSUB_LIMITS.ask_again) is not None
+    assert desk.subscriptions.subscribe(FEED, [], None, NOW + 9 * WEBSUB_LIMITS.ask_again) is None
     assert desk.subscriptions.subscribe("https://a.org/other", [desk.hub], None, NOW) is None
 
 
@@ -104,7 +99,7 @@ def test_only_what_we_asked_for_is_confirmed() -> None:
     assert confirm("0" * 32, query, NOW)[0] == 404
     assert confirm(token, query | {"hub.topic": FEED}, NOW)[0] == 404
     assert confirm(token, query | {"hub.mode": "unsubscribe"}, NOW)[0] == 404
-    assert confirm(token, query, NOW + 2 * ASK_AGAIN)[0] == 404
+    assert confirm(token, query, NOW + 2 * WEBSUB_LIMITS.ask_again)[0] == 404
     assert confirm(token, query, NOW + 1) == (200, "c")
     assert desk.until() == NOW + 1 + 3600
     assert confirm(token, {"hub.mode": "denied", "hub.topic": TOPIC}, NOW)[0] == 200
@@ -154,7 +149,7 @@ def test_deliveries_end_with_the_lease() -> None:
     deliver = partial(delivered, desk.subscriptions)
     assert deliver("0" * 32, b"", {}, NOW)[0] == 410
     assert deliver(token, b"", {}, NOW + 61)[0] == 410
-    assert deliver(token, b" " * (MOST_DELIVERED + 1), {}, NOW + 1)[0] == 413
+    assert deliver(token, b" " * (WEBSUB_LIMITS.max_delivered + 1), {}, NOW + 1)[0] == 413
     body = b"<html>"
     result = deliver(token, body, signature(body), NOW + 1)[2]
     assert result is not None
@@ -176,10 +171,15 @@ def test_leases_are_renewed_and_bounded() -> None:
     desk = Desk()
     desk.confirmed()
     assert not desk.subscriptions.renewals(NOW + HOUR)
-    (request,) = desk.subscriptions.renewals(NOW + LEASE - HOUR)
+    (request,) = desk.subscriptions.renewals(NOW + WEBSUB_LIMITS.lease - HOUR)
     assert dict(request.form)["hub.topic"] == TOPIC
-    assert not desk.subscriptions.renewals(NOW + LEASE - HOUR + 1)
-    for lease, expected in (("1e99", LONGEST_LEASE), ("nan", LEASE), ("-3", LEASE), ("soon", LEASE)):
+    assert not desk.subscriptions.renewals(NOW + WEBSUB_LIMITS.lease - HOUR + 1)
+    for lease, expected in (
+        ("1e99", WEBSUB_LIMITS.max_lease),
+        ("nan", WEBSUB_LIMITS.lease),
+        ("-3", WEBSUB_LIMITS.lease),
+        ("soon", WEBSUB_LIMITS.lease),
+    ):
         desk = Desk()
         desk.confirmed(lease)
         assert desk.until() == NOW + expected
@@ -231,7 +231,7 @@ def test_a_stranger_cannot_have_others_asked() -> None:
     victim = [subscriptions.subscribe(url, ["https://victim.org/"], None, NOW) for url in feeds[:10]]
     assert [request is not None for request in victim] == [True] + [False] * 9
     asked = [subscriptions.subscribe(url, [f"https://hub{at}.org/"], None, NOW) for at, url in enumerate(feeds[1:])]
-    assert sum(request is not None for request in asked) == MAX_UNCONFIRMED - 1
+    assert sum(request is not None for request in asked) == WEBSUB_LIMITS.max_unconfirmed - 1
     token = dict(victim[0].form)["hub.callback"].rpartition("/")[2] if victim[0] else ""
     query = {"hub.mode": "subscribe", "hub.topic": feeds[0], "hub.challenge": "c"}
     assert subscriptions.confirm(token, query, NOW) == (200, "c")
@@ -246,4 +246,4 @@ def test_the_feeds_of_a_host_have_one_hub() -> None:
     subscriptions = Subscriptions(sources, "https://me.org/websub/", lambda: "secret", lambda _: None)
     asked = [subscriptions.subscribe(url, [f"https://hub{at}.org/"], None, NOW) for at, url in enumerate(feeds)]
     assert [request is not None for request in asked] == [True, False, False, False]
-    assert subscriptions.subscribe(feeds[1], ["https://hub1.org/"], None, NOW + ASK_AGAIN + 1) is not None
+    assert subscriptions.subscribe(feeds[1], ["https://hub1.org/"], None, NOW + WEBSUB_LIMITS.ask_again + 1) is not None

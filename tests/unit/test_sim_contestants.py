@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-from crawld.errors import InputError
-from crawld.sim.contestants import LEARNERS, contestant
-from crawld.sim.engine import simulate
-from crawld.sim.population import Population, run_key
-from crawld.sim.recorded import draw_window
-from crawld.sim.sitemaps import Honesty, name_at_random, tell
-from crawld.sim.weblike import evenly_important, weblike
-from crawld.sim.world import World, draw_world
+from crawld.model.errors import InputError
+from crawld.research.contestants import LEARNERS, contestant
+from crawld.research.engine import simulate
+from crawld.research.recorded import draw_window
+from crawld.research.weblike import Honesty, evenly_important, name_at_random, tell, weblike
+from crawld.research.world import Population, World, draw_world, run_key
 
 
 def calm_and_restless(days: float = 300.0) -> World:

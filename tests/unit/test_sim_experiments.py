@@ -3,19 +3,25 @@
 import numpy as np
 import pytest
 
-from crawld.sim.analytic import BASELINE, OPTIMUM, promised
-from crawld.sim.crawler import Learning, scheduled
-from crawld.sim.engine import Bandwidth, simulate, slot_times
-from crawld.sim.experiments import EXPERIMENTS
-from crawld.sim.experiments.cho import TABLE_5, table_6
-from crawld.sim.experiments.learning import MARKS, days_to_95
-from crawld.sim.experiments.ncis import NOISY, NONE, PARTIAL, Signals
-from crawld.sim.experiments.quality import corrupted, shaped_page
-from crawld.sim.learner import SmoothedFit
-from crawld.sim.population import Population, run_key
-from crawld.sim.trial import Trial
-from crawld.sim.world import draw_world
-from crawld.value.value import level_crossing
+from crawld.choose.value import level_crossing
+from crawld.research.crawler import Learning, SmoothedFit, scheduled
+from crawld.research.engine import Bandwidth, simulate, slot_times
+from crawld.research.experiments import EXPERIMENTS
+from crawld.research.experiments.learning import MARKS, days_to_95
+from crawld.research.experiments.ncis import (
+    BASELINE,
+    NOISY,
+    NONE,
+    OPTIMUM,
+    PARTIAL,
+    Signals,
+    corrupted,
+    promised,
+    shaped_page,
+)
+from crawld.research.experiments.papers import TABLE_5, table_6
+from crawld.research.trial import Trial
+from crawld.research.world import Population, draw_world, run_key
 
 RATE, PAGES, BURN_IN, HORIZON, WORLDS = 10.0, 30, 10.0, 90.0, 3
 

@@ -5,10 +5,20 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from crawld.sim.experiments.fleet import FLEET
-from crawld.sim.fleet.workers import AUCTION, BY_PAGES, EQUAL, ONE, ROUND, run_fleet
-from crawld.sim.fleet.world import CALL, END, START, STEEP, STEP, FleetWorld, draw_fleet_world, part_of
-from crawld.sim.trial import Results, Trial, conclude
+from crawld.research.experiments.fleet import (
+    AUCTION,
+    BY_PAGES,
+    EQUAL,
+    FLEET,
+    ONE,
+    ROUND,
+    FleetWorld,
+    draw_fleet_world,
+    part_of,
+    run_fleet,
+)
+from crawld.research.experiments.fleet import LIMITS as FLEET_LIMITS
+from crawld.research.trial import Results, Trial, conclude
 
 PAGES, WORKERS = 160, 3
 
@@ -32,7 +42,9 @@ def test_a_part_of_the_world_is_the_world_of_its_pages(fleet: FleetWorld) -> Non
     part = part_of(fleet.world, pages)
     for number, page in enumerate(pages.tolist()):
         assert np.array_equal(part.changes_by_page[number], fleet.world.changes_by_page[page])
-        heard = fleet.world.signal_times[(fleet.world.signal_pages == page) & (fleet.world.signal_times > START)]
+        heard = fleet.world.signal_times[
+            (fleet.world.signal_pages == page) & (fleet.world.signal_times > FLEET_LIMITS.start)
+        ]
         assert np.array_equal(part.signal_times[part.signal_pages == number], heard)
     assert np.array_equal(part.population.mu, fleet.world.population.mu[pages])
 
@@ -45,7 +57,7 @@ def test_the_past_tells_what_happened(fleet: FleetWorld) -> None:
     changed = [bool(((changes > a) & (changes <= b)).any()) for a, b in pairwise(crawls)]
     assert histories.changed.tolist() == changed
     heard = (fleet.world.signal_pages == 7) & (fleet.world.signal_times > crawls[0])
-    signals = int((heard & (fleet.world.signal_times <= START)).sum())
+    signals = int((heard & (fleet.world.signal_times <= FLEET_LIMITS.start)).sum())
     assert int(histories.signals.sum() + past.signals[7].sum()) == signals
 
 
@@ -53,9 +65,12 @@ def test_rates_step_up_and_the_largest_host_calls(fleet: FleetWorld) -> None:
     """From the step on the first worker's pages change more often; at the call the largest host signals every page."""
     first = np.flatnonzero(fleet.worker_of == 0).tolist()
     changes = np.concatenate([fleet.world.changes_by_page[page] for page in first])
-    before, after = np.count_nonzero(changes < STEP) / STEP, np.count_nonzero(changes >= STEP) / (END - STEP)
-    assert after > 0.5 * STEEP * before
-    at_once = (fleet.world.signal_times >= CALL) & (fleet.world.signal_times < CALL + ROUND)
+    before, after = (
+        np.count_nonzero(changes < FLEET_LIMITS.step) / FLEET_LIMITS.step,
+        np.count_nonzero(changes >= FLEET_LIMITS.step) / (FLEET_LIMITS.end - FLEET_LIMITS.step),
+    )
+    assert after > 0.5 * FLEET_LIMITS.steep * before
+    at_once = (fleet.world.signal_times >= FLEET_LIMITS.call) & (fleet.world.signal_times < FLEET_LIMITS.call + ROUND)
     assert set(np.flatnonzero(fleet.world.host_of == 0).tolist()) <= set(fleet.world.signal_pages[at_once].tolist())
 
 
@@ -63,12 +78,12 @@ def test_rates_step_up_and_the_largest_host_calls(fleet: FleetWorld) -> None:
 def test_nobody_sends_more_than_the_budget(fleet: FleetWorld, policy: str) -> None:
     """However it is shared: in any time no more requests than the rate allows, and one a worker; no host too often."""
     run = run_fleet(fleet, policy)
-    ours = run.times >= START
+    ours = run.times >= FLEET_LIMITS.start
     times, pages = run.times[ours], run.pages[ours]
-    for begin in np.arange(START, END, 0.25):
+    for begin in np.arange(FLEET_LIMITS.start, FLEET_LIMITS.end, 0.25):
         within = np.count_nonzero((times >= begin) & (times < begin + 0.25))
         assert within <= 0.25 * PAGES + WORKERS
-    assert len(times) > 0.9 * PAGES * (END - START)
+    assert len(times) > 0.9 * PAGES * (FLEET_LIMITS.end - FLEET_LIMITS.start)
     for host in np.unique(fleet.world.host_of[pages]):
         assert np.diff(times[fleet.world.host_of[pages] == host]).min(initial=1.0) > 0.49 * ROUND
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crawld.sim.ledger import settle_accounts
-from crawld.sim.population import Population
-from crawld.sim.world import World, draw_world
+from crawld.research.engine import settle_accounts
+from crawld.research.world import Population, World, draw_world
 
 
 def _world(changes: list[list[float]], horizon: float, mu: list[float]) -> World:

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 
 from crawld.model.signal import SOURCES, Source
-from crawld.sim.crawler import scheduled
-from crawld.sim.engine import simulate
-from crawld.sim.histories import MemoryHistories
-from crawld.sim.online_crawler import DAY, OnlineCrawler, OnlineLearning
-from crawld.sim.population import Population
-from crawld.sim.sitemaps import Sitemap
-from crawld.sim.weblike import SiteStyle, draw_weblike
-from crawld.sim.world import World
+from crawld.research.crawler import scheduled
+from crawld.research.engine import simulate
+from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning
+from crawld.research.weblike import Sitemap, SiteStyle, draw_weblike
+from crawld.research.world import Population, World
 
 
 def _lives() -> World:

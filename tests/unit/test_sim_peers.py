@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.sim.engine import simulate
-from crawld.sim.peers import PEERS, Marginalia, TimerCrawler, peer_crawler
-from crawld.sim.population import Population
-from crawld.sim.revisit_rules import StormCrawlerAdaptive
-from crawld.sim.world import World, draw_world
+from crawld.research.engine import simulate
+from crawld.research.peers import PEERS, Marginalia, StormCrawlerAdaptive, TimerCrawler, peer_crawler
+from crawld.research.world import Population, World, draw_world
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "peer_rules.json").read_text())["cases"]
 IN_PASSES = {"urlwatch", "norconex", "marginalia"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.sim.recorded import DAY, recorded_world, together
+from crawld.research.recorded import DAY, recorded_world, together
 
 START = 1_600_041_600.0  # a midnight
 NOON = START + DAY / 2

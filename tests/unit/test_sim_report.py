@@ -7,8 +7,17 @@ import xml.etree.ElementTree as ET
 import pytest
 from rich.console import Console
 
-from crawld.sim.report import as_chart, as_json, print_tables
-from crawld.sim.trial import Experiment, Outcome, Trial, conclude, run_trials, standard_error
+from crawld.research.trial import (
+    Experiment,
+    Outcome,
+    Trial,
+    as_chart,
+    as_json,
+    conclude,
+    print_tables,
+    run_trials,
+    standard_error,
+)
 
 
 def _measure(trial: Trial) -> dict[str, float]:

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from crawld.sim.sitemaps import KINDS, Sitemap
-from crawld.sim.weblike import SiteStyle, WeblikeWorld, draw_styles, draw_weblike, evenly_important, weblike
+from crawld.research.weblike import (
+    KINDS,
+    Sitemap,
+    SiteStyle,
+    WeblikeWorld,
+    draw_styles,
+    draw_weblike,
+    evenly_important,
+    weblike,
+)
 
 DAYS = 364.0
 

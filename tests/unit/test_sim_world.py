@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from crawld.sim.population import Population, from_quality
-from crawld.sim.world import Phase, draw_world
+from crawld.research.world import Phase, Population, draw_world, from_quality
 
 
 def _uniform_page(stream: np.random.Generator) -> tuple[float, float, float, float]:

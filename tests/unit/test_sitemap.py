@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.content.lists.listing import MOST_ENTRIES, Form, Kind, Listing, Unreadable, UnreadableError, locate
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.content.lists.unpack import MOST_LAYERS, MOST_MEMBERS
 from crawld.model.url import normalise
+from crawld.read.listing import LIMITS as LISTING_LIMITS
+from crawld.read.listing import EntryKind, FileForm, Listing, Unreadable, UnreadableError, locate
+from crawld.read.sitemap import read_sitemap
+from crawld.read.xml_stream import LIMITS as XML_STREAM_LIMITS
 
 URL = "https://example.org/sitemap.xml"
 NOW = 1_790_000_000.0
@@ -45,7 +46,7 @@ def refused(body: str | bytes) -> Unreadable:
 def test_reads_locs_and_lastmods() -> None:
     """A plain urlset gives its pages with the times they claim."""
     listing = read(TWO)
-    assert (listing.form, listing.complete, listing.skipped) == (Form.URLSET, True, 0)
+    assert (listing.form, listing.complete, listing.skipped) == (FileForm.URLSET, True, 0)
     assert [entry.loc for entry in listing.entries] == TWO_LOCS
     first, second = listing.entries
     assert first.lastmod is not None
@@ -133,10 +134,10 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     assert len(bomb) < 2**20
     assert refused(bomb) is Unreadable.TOO_LARGE
     packed = TWO.encode()
-    for _ in range(MOST_LAYERS + 1):
+    for _ in range(XML_STREAM_LIMITS.max_layers + 1):
         packed = gzip.compress(packed)
     assert refused(packed) is Unreadable.GZIP
-    assert refused(gzip.compress(b"", mtime=0) * (MOST_MEMBERS + 1)) is Unreadable.GZIP
+    assert refused(gzip.compress(b"", mtime=0) * (XML_STREAM_LIMITS.max_members + 1)) is Unreadable.GZIP
 
 
 def test_an_entry_without_end_is_refused() -> None:
@@ -149,19 +150,19 @@ def test_an_entry_without_end_is_refused() -> None:
 
 def test_at_most_fifty_thousand_entries_are_taken() -> None:
     """A file with more entries than the protocol allows is cut there, and says that it is not complete."""
-    urls = "".join(f"<url><loc>https://example.org/{i}</loc></url>" for i in range(MOST_ENTRIES + 10))
+    urls = "".join(f"<url><loc>https://example.org/{i}</loc></url>" for i in range(LISTING_LIMITS.max_entries + 10))
     listing = read(f"<urlset>{urls}</urlset>")
-    assert (len(listing.entries), listing.complete) == (MOST_ENTRIES, False)
-    text = read("\n".join(f"https://example.org/{i}" for i in range(MOST_ENTRIES + 10)))
-    assert (len(text.entries), text.complete) == (MOST_ENTRIES, False)
+    assert (len(listing.entries), listing.complete) == (LISTING_LIMITS.max_entries, False)
+    text = read("\n".join(f"https://example.org/{i}" for i in range(LISTING_LIMITS.max_entries + 10)))
+    assert (len(text.entries), text.complete) == (LISTING_LIMITS.max_entries, False)
 
 
 def test_entries_without_a_url_use_up_the_limit_too() -> None:
     """A file full of nothing is left where a full one would be."""
-    blank = read("<urlset>" + "<url/>" * (MOST_ENTRIES + 10) + "<url><loc>/a</loc></url></urlset>")
-    assert (list(blank.entries), blank.skipped, blank.complete) == ([], MOST_ENTRIES, False)
-    text = read("https://example.org/a\n" + "x\n" * 10 * MOST_ENTRIES)
-    assert (len(text.entries), text.complete, text.skipped < 3 * MOST_ENTRIES) == (1, False, True)
+    blank = read("<urlset>" + "<url/>" * (LISTING_LIMITS.max_entries + 10) + "<url><loc>/a</loc></url></urlset>")
+    assert (list(blank.entries), blank.skipped, blank.complete) == ([], LISTING_LIMITS.max_entries, False)
+    text = read("https://example.org/a\n" + "x\n" * 10 * LISTING_LIMITS.max_entries)
+    assert (len(text.entries), text.complete, text.skipped < 3 * LISTING_LIMITS.max_entries) == (1, False, True)
 
 
 def test_ampersands_that_are_not_escaped_stay_in_the_url() -> None:
@@ -183,10 +184,10 @@ def test_an_index_lists_sitemaps() -> None:
         f"<sitemapindex {SPACE}><sitemap><loc>https://example.org/1.xml.gz</loc><lastmod>2024-01-02</lastmod></sitemap>"
         "<sitemap>https://example.org/2.xml</sitemap></sitemapindex>"
     )
-    assert listing.form is Form.INDEX
+    assert listing.form is FileForm.INDEX
     assert [(e.loc[-8:], e.kind, e.lastmod is not None) for e in listing.entries] == [
-        ("1.xml.gz", Kind.SITEMAP, True),
-        ("rg/2.xml", Kind.SITEMAP, False),
+        ("1.xml.gz", EntryKind.SITEMAP, True),
+        ("rg/2.xml", EntryKind.SITEMAP, False),
     ]
 
 
@@ -202,10 +203,10 @@ def test_extensions_are_told_from_the_page() -> None:
         '<x:link rel="alternate" hreflang="en" href="https://example.org/a"/></url></urlset>'
     )
     page, alternate = listing.entries
-    assert (page.loc, page.kind) == ("https://example.org/a", Kind.PAGE)
+    assert (page.loc, page.kind) == ("https://example.org/a", EntryKind.PAGE)
     assert page.lastmod is not None
     assert page.lastmod.raw == "2024-01-02"
-    assert (alternate.loc, alternate.kind, alternate.lastmod) == ("https://example.org/de/a", Kind.ALTERNATE, None)
+    assert (alternate.loc, alternate.kind, alternate.lastmod) == ("https://example.org/de/a", EntryKind.ALTERNATE, None)
 
 
 def test_an_empty_lastmod_does_not_hide_the_news_date() -> None:
@@ -275,7 +276,7 @@ def test_a_feed_serves_as_sitemap() -> None:
     rss = "<rss><channel><item><link>https://example.org/a</link></item></channel></rss>"
     atom = '<feed><entry><link href="https://example.org/a"/></entry></feed>'
     json_feed = '{"items": [{"url": "https://example.org/a"}]}'
-    assert [read(body).form for body in (rss, atom, json_feed)] == [Form.RSS, Form.ATOM, Form.JSON]
+    assert [read(body).form for body in (rss, atom, json_feed)] == [FileForm.RSS, FileForm.ATOM, FileForm.JSON]
     assert locs(rss) == locs(atom) == locs(json_feed) == ["https://example.org/a"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawld.daemon.crawler import LIMITS
+from crawld.crawl.loop import LIMITS
 from crawld.model.fetched import Fetched
 from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
 

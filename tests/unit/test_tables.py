@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawld.cli import tables
-from crawld.cli.reading import explain, stats
-from crawld.cli.reading.explain_reasons import explained, last_trouble
+from crawld.cli import explain, host, stats, tables
+from crawld.cli.explain import explained, last_trouble
 from crawld.cli.remote import Answer
-from crawld.cli.steering import host
-from crawld.cli.trials.demo_report import print_report
-from crawld.sim.report import print_list, print_tables
-from crawld.sim.trial import Experiment, Outcome, Trial, conclude, run_trials
+from crawld.research.demo import print_report
+from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
@@ -72,7 +69,7 @@ def test_a_url_that_fits_is_not_shortened(width: int) -> None:
 
 def test_without_a_limit_nothing_is_left_out() -> None:
     """A pipe gets every column, each URL whole, and times as dates with their age."""
-    text = "\n".join(rendered(tables.fitted([PAGE], stats.VIEWS["pages"], tables.WIDEST), tables.WIDEST))
+    text = "\n".join(rendered(tables.fitted([PAGE], stats.VIEWS["pages"], tables.LIMITS.widest), tables.LIMITS.widest))
     assert all(column.heading in text for column in stats.VIEWS["pages"])
     assert LONG in text
     assert "2026-11-18 11:03 UTC (" in text

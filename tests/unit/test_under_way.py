@@ -4,10 +4,10 @@ import asyncio
 
 import numpy as np
 
-from crawld.content.page.rules import DigestRule
+from crawld.choose.scheduler import Arrivals
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.page import Page
-from crawld.scheduler import Arrivals
+from crawld.read.page.rules import DigestRule
 from tests.support.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
 
 MINUTE = 60.0

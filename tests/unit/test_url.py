@@ -8,8 +8,8 @@ from ada_url import normalize_url
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crawld.errors import InputError
 from crawld.fetch.guard import AddressGuard
+from crawld.model.errors import InputError
 from crawld.model.url import _PLAIN, LONGEST_URL, host_of, identity, normalise, origin_of, resolve
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from crawld.value.greedy import (
+from crawld.choose.greedy import (
     GreedyAge,
     GreedyApproximate,
     GreedyBlind,
@@ -15,8 +15,8 @@ from crawld.value.greedy import (
     GreedyHarmonic,
     GreedyNcis,
 )
-from crawld.value.valuation import Beliefs, Floats, Valuation
-from crawld.value.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
+from crawld.choose.valuation import Beliefs, Floats, Valuation
+from crawld.choose.value import age_value, approximate_value, crawl_value, expected_value, harmonic_value
 
 PAGES = 120
 FAMILIES: dict[str, Callable[[], Valuation]] = {

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawld.value.series import measure_pages
-from crawld.value.value import (
-    approximate_value,
-    crawl_value,
-    cycle_length,
-    fresh_time,
-    level_crossing,
-)
+from crawld.choose.series import measure_pages
+from crawld.choose.value import approximate_value, crawl_value, cycle_length, fresh_time, level_crossing
 
 anything = st.one_of(
     st.sampled_from([0.0, 5e-324, 1e-300, 1.0, 1e300, 1.7e308]),

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from crawld.value.expected import QUICK, gamma_points
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
-from crawld.value.value import crawl_value, expected_value
+from crawld.choose.expected import QUICK, gamma_points
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.valuation import Beliefs
+from crawld.choose.value import crawl_value, expected_value
 
 SHAPES = [0.1, 0.5, 1.0, 1.5, 3.0, 7.9, 8.0, 40.0, 1000.0]
 spread = st.floats(-3, 3).map(lambda power: 10.0**power)

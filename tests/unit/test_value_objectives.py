@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from crawld.value.sources import multi_source_value
-from crawld.value.value import age_value, crawl_value, cycle_length, harmonic_value
+from crawld.choose.value import age_value, crawl_value, cycle_length, harmonic_value, multi_source_value
 
 anything = st.one_of(st.sampled_from([0.0, 5e-324, 1.0, 1e300]), st.floats(-300, 300).map(lambda power: 10.0**power))
 

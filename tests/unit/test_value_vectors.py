@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crawld.value.sources import multi_source_value
-from crawld.value.value import approximate_value, crawl_value, cycle_length, fresh_time
+from crawld.choose.value import approximate_value, crawl_value, cycle_length, fresh_time, multi_source_value
 from tests.support.crawl_values import TABLE, rows
 
 Vector = dict[str, Any]

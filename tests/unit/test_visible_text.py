@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawld.content.page.digest import digest
-from crawld.content.page.markup import page_language, visible_blocks
-from crawld.content.page.rules import DigestRule
+from crawld.read.page.digest import digest
+from crawld.read.page.markup import page_language, visible_blocks
+from crawld.read.page.rules import DigestRule
 
 HTML = "text/html; charset=utf-8"
 STEADY = "<p>A first paragraph that stays, with enough words for a page.</p>"

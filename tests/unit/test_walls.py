@@ -2,8 +2,9 @@
 
 import pytest
 
-from crawld.content.walls import LONGEST_WALL, is_login, turned_away
 from crawld.model.fetched import Trouble
+from crawld.read.walls import LIMITS as WALLS_LIMITS
+from crawld.read.walls import is_login, turned_away
 from tests.support.walls import BLOCKED, BY_HEADER, CLOUDFLARE, DENIED, NO_WALLS, UNAVAILABLE, WALLS, plain
 
 
@@ -76,7 +77,7 @@ def test_other_statuses_are_no_refusal(status: int) -> None:
 
 def test_a_long_page_is_no_wall() -> None:
     """A page longer than any challenge is a page, and hostile markup does not make looking at it slow."""
-    assert turned_away(200, {}, CLOUDFLARE.encode() + b" " * LONGEST_WALL) is None
+    assert turned_away(200, {}, CLOUDFLARE.encode() + b" " * WALLS_LIMITS.max_wall) is None
     for piece in (b"<script ", b"<", b"<!--", b"<title>"):
         hostile = b"_cf_chl_opt" + piece * (110_000 // len(piece))
         turned_away(200, {}, hostile)

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.frontier.weighted_draw import BLOCK, WeightedDraw
+from crawld.choose.scheduler import LIMITS as SCHEDULER_LIMITS
+from crawld.choose.scheduler import WeightedDraw
 
-ROWS = 3 * BLOCK
+ROWS = 3 * SCHEDULER_LIMITS.block
 
 
 def drawer(weights: np.ndarray) -> WeightedDraw:
@@ -34,10 +35,10 @@ def test_changed_weights_count_at_the_next_draw() -> None:
     weights = np.zeros(ROWS)
     draw = drawer(weights)
     assert draw.draw(0.5) is None
-    for row in (5, 2 * BLOCK + 7):
+    for row in (5, 2 * SCHEDULER_LIMITS.block + 7):
         weights[row] = 3.0
         draw.change(np.array([row]))
         assert draw.draw(0.999) == row
     weights[5] = 0.0
     draw.change(np.array([5]))
-    assert draw.draw(0.0) == 2 * BLOCK + 7
+    assert draw.draw(0.0) == 2 * SCHEDULER_LIMITS.block + 7

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crawld.errors import InputError, TooCostlyError
-from crawld.workers.fair_queue import FairQueue
-from crawld.workers.pool import LARGE, MOST_WAITING, WorkerPool
-from crawld.workers.worker import Limits
+from crawld.model.errors import InputError, TooCostlyError
+from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, WorkerPool
+from crawld.read.workers.worker import Limits
 
 MODULES = ("tests.unit.test_workers",)
 

@@ -19,22 +19,32 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crawld.content.charset import decode
-from crawld.content.encodings import unpack_body
-from crawld.content.page.difference import difference
-from crawld.content.page.document import read_document, read_documents
-from crawld.content.page.rules import DigestRule
-from crawld.content.robots.parser import read_robots
-from crawld.daemon.crawl.judge import digested_again, read_apart
-from crawld.errors import InputError, TooCostlyError
+from crawld.crawl.judge import digested_again, read_apart
+from crawld.fetch.body import unpack_body
+from crawld.main.assembly import READERS
+from crawld.model.errors import InputError, TooCostlyError
+from crawld.read.charset import decode
+from crawld.read.page.blocks import difference
+from crawld.read.page.document import read_document, read_documents
+from crawld.read.page.rules import DigestRule
+from crawld.read.robots import read_robots
+from crawld.read.workers.confinement import Confinement
+from crawld.read.workers.messages import (
+    BYTES,
+    DONE,
+    HEAD,
+    MAX_PLAIN,
+    AnswerReader,
+    ShapeError,
+    pack,
+    shape_of,
+    signature_of,
+    unpack,
+)
+from crawld.read.workers.pool import WorkerPool
+from crawld.read.workers.worker import Limits
 from crawld.signals.pings import read_indexnow, read_signals
 from crawld.signals.reading import read_answer
-from crawld.wiring.assembly import READERS
-from crawld.workers.confinement import Confinement
-from crawld.workers.framing import BYTES, DONE, HEAD, MAX_PLAIN, AnswerReader
-from crawld.workers.pool import WorkerPool
-from crawld.workers.shapes import ShapeError, pack, shape_of, signature_of, unpack
-from crawld.workers.worker import Limits
 
 MODULES = (*READERS, "tests.unit.test_workers_confined")
 SECRET = "CRAWLD_DATABASE"
@@ -199,7 +209,7 @@ async def test_a_worker_cannot_be_traced_or_dumped(pool: WorkerPool) -> None:
     template = next(
         int(line)
         for line in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-        if b"crawld.workers.template" in Path(f"/proc/{line}/cmdline").read_bytes()
+        if b"crawld.read.workers.template" in Path(f"/proc/{line}/cmdline").read_bytes()
     )
     (worker,) = Path(f"/proc/{template}/task/{template}/children").read_text().split()
     status = Path(f"/proc/{worker}/status").read_text()
@@ -274,8 +284,8 @@ async def test_a_group_is_ended_as_a_whole(tmp_path: Path) -> None:
     """What a worker left behind on a kernel without seccomp is killed with it, before the pool is closed."""
     script = f"""
 import os, socket, sys, time
-from crawld.workers import template, worker
-from crawld.workers.confinement import Confinement
+from crawld.read.workers import template, worker
+from crawld.read.workers.confinement import Confinement
 
 def leave(sock, limits, confinement):
     if not os.fork():

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crawld.policies.policies import DEFAULT, POLICIES
-from crawld.sim.contestants import LEARNERS, ROUND_ROBIN, contestant
-from crawld.sim.engine import Run, simulate
-from crawld.sim.online_crawler import OnlineLearning
-from crawld.sim.peers import PEERS
+from crawld.choose.policies import DEFAULT, POLICIES
+from crawld.research.contestants import LEARNERS, ROUND_ROBIN, contestant
+from crawld.research.engine import Run, simulate
+from crawld.research.online_crawler import OnlineLearning
+from crawld.research.peers import PEERS
 from tests.support.freshness.worlds import SHARED, WEIGHTS, Size, Spec, specs
 
 BUDGETS = (0.1, 0.3, 1.0, 3.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crawld.sim.trial import standard_error
+from crawld.research.trial import standard_error
 from tests.support.freshness.runs import BUDGETS, CRAWLD
 from tests.support.freshness.worlds import HISTORY
 

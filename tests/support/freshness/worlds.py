@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.sim.experiments.ncis import NOISY
-from crawld.sim.population import Floats, Population, run_key, zipf
-from crawld.sim.recorded import history_files, last_days, recorded_world, together
-from crawld.sim.sitemaps import Sitemap
-from crawld.sim.weblike import weblike
-from crawld.sim.world import World, draw_world
+from crawld.research.experiments.ncis import NOISY
+from crawld.research.recorded import history_files, last_days, recorded_world, together
+from crawld.research.weblike import Sitemap, weblike
+from crawld.research.world import Floats, Population, World, draw_world, run_key, zipf
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 NCIS, WEBLIKE, HONEST, HISTORY, MIX = "Busa-Fekete et al. 2025", "weblike", "honest", "history", "mix"

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
 from tests.support.fuzz.bombs import BOMBS, LINES, LISTS, RULES, Bomb
 from tests.support.fuzz.parsers import PARSERS
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from crawld.content.lists.listing import UnreadableError
-from crawld.errors import ParseError
+from crawld.model.errors import ParseError
+from crawld.read.listing import UnreadableError
 from tests.support.fuzz.cost import Cost, measure
 from tests.support.fuzz.parsers import PARSERS
 

@@ -6,25 +6,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crawld.content.change.frame import HostFrame
-from crawld.content.cookies import ChainCookies
-from crawld.content.encodings import unpack_body
-from crawld.content.headers import charset, http_date, if_none_match, max_age, media_type, retry_after
-from crawld.content.lists.dates import read_date
-from crawld.content.lists.feed import links_of_header, read_feed
-from crawld.content.lists.sitemap import read_sitemap
-from crawld.content.page.cost import is_cheap
-from crawld.content.page.digest import read_body
-from crawld.content.page.head import read_head, read_refresh
-from crawld.content.page.rules import DigestRule
-from crawld.content.robots.match import RuleMatcher
-from crawld.content.robots.parser import read_robots
-from crawld.daemon.crawl.host_frames import learn_visit
-from crawld.daemon.crawl.judge import judge, learn_from_pair, read, read_apart
-from crawld.errors import ParseError
-from crawld.interfaces import at_once
+from crawld.crawl.host_frames import learn_visit
+from crawld.crawl.judge import judge, learn_from_pair, read, read_apart
+from crawld.fetch.body import unpack_body
+from crawld.fetch.cookies import ChainCookies
 from crawld.model.crawl import Memory
+from crawld.model.errors import ParseError
 from crawld.model.fetched import Fetched
+from crawld.read.change.frame import HostFrame
+from crawld.read.dates import read_date
+from crawld.read.feed import links_of_header, read_feed
+from crawld.read.headers import charset, http_date, if_none_match, max_age, media_type, retry_after
+from crawld.read.page.cost import is_cheap
+from crawld.read.page.digest import read_body
+from crawld.read.page.head import read_head, read_refresh
+from crawld.read.page.rules import DigestRule
+from crawld.read.robots import RuleMatcher, read_robots
+from crawld.read.sitemap import read_sitemap
+from crawld.signals.contract import at_once
 from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Known
 from crawld.signals.push_inbox import PushInbox

@@ -3,14 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learning.beliefs import merged_beliefs
-from crawld.learning.freshness import mean_freshness
-from crawld.learning.observations import Prior
-from crawld.learning.online_learner import OnlineLearner
-from crawld.model.crowd import CROWDS
-from crawld.sim.histories import MemoryHistories
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
+from crawld.choose.freshness import mean_freshness
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.valuation import Beliefs, merged_beliefs
+from crawld.learn.observations import Prior
+from crawld.learn.online_learner import OnlineLearner
+from crawld.model.signal import CROWDS
+from crawld.research.online_crawler import MemoryHistories
 from tests.support.replay.signals import CrowdCounts
 from tests.support.replay.site import Floats, Ints, Site
 

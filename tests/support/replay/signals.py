@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crawld.model.crowd import CROWDS, crowd_of
+from crawld.model.signal import CROWDS, crowd_of
 from tests.support.replay.site import Floats, Ints, Moments, Site
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.sim.recorded import history_files, load_history
+from crawld.research.recorded import history_files, load_history
 
 Floats = NDArray[np.float64]
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.sim.population import Population, run_key
-from crawld.sim.world import World, draw_world
-from crawld.value.greedy import GreedyNcis
-from crawld.value.valuation import Beliefs
+from crawld.choose.greedy import GreedyNcis
+from crawld.choose.valuation import Beliefs
+from crawld.research.world import Population, World, draw_world, run_key
 from tests.support.replay.site import Floats, Ints, Moments, Policy, RoundRobin, Site
 
 

@@ -1,1 +1,0 @@
-"""The door for other programs: control and status over HTTP."""

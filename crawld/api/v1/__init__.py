@@ -1,1 +1,0 @@
-"""Version 1 of the HTTP API: one table of endpoints serves the listener, the control socket and the description."""

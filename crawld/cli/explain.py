@@ -1,0 +1,240 @@
+"""`crawld explain`: what is believed of a page, from what evidence, and why it is not crawled just now."""
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crawld.cli.compared import compared_figures, compared_sentence
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Answer, look, read
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
+from crawld.model.errors import CrawldError
+from crawld.model.estimate import format_rate_of_change
+from crawld.model.page import PageState
+from crawld.model.units import format_duration, format_moment, many
+from crawld.model.url import normalise_given
+from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+
+# Why a page is not crawled just now, from the daemon's word where it answers and from the database.
+
+TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
+"""Reasons that the trouble of the last attempt explains."""
+
+
+def unknown_page(url: str) -> CrawldError:
+    """That nothing is known of a page, and what to do about it."""
+    return CrawldError(f"{url} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
+
+
+def explained(page: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:
+    """`reason`, `why_not_now` and all `reasons`, the most decisive first; and the `trouble` of the last attempt."""
+    trouble = last_trouble(page, now)
+    if answer.said is None:
+        found = [reason.document(now) for reason in most_decisive_first(_from_database(page, answer, now))]
+    else:
+        found = [dict(reason) for reason in answer.said["reasons"]]
+    for reason in found:
+        reason["sentence"] += _evidence(page, Why(reason["reason"]), trouble, now)
+    return {
+        "reason": found[0]["reason"],
+        "why_not_now": found[0]["sentence"],
+        "reasons": found,
+        "trouble": trouble,
+    }
+
+
+def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator[Reason]:
+    """What can be told without the daemon; there is always a reason."""
+    if page["state"] == PageState.RETIRED.value:
+        at = page["retired_at"]
+        yield Reason(Why.RETIRED, detail="" if at is None else f" at {format_moment(at, now)}")
+    if answer.state == "not_running":
+        yield Reason(Why.NOT_RUNNING)
+    elif answer.state == "not_answering":
+        yield Reason(Why.NOT_ANSWERING, detail="" if answer.pid is None else f" (pid {answer.pid})")
+    elif page["state"] != PageState.RETIRED.value:
+        yield Reason(Why.NOT_LOADED)
+    host = page["host_in_trouble"]
+    waits = {name: host[name] for name in ("blocked", "asked_until", "blocked_until")}
+    yield from stored_reasons(PageState(page["state"]), now, **waits)
+
+
+def last_trouble(page: dict[str, Any], now: float) -> str | None:
+    """How the last attempt went wrong, None where it did not."""
+    latest = page["last_crawls"][0] if page["last_crawls"] else None
+    if latest is None or latest["trouble"] is None:
+        return None
+    kind, detail = latest["trouble"], latest["detail"] or ""
+    said = detail if detail.startswith(kind) else f"{kind}: {detail}" if detail else kind
+    return f"{said}, {format_moment(latest['at'], now)}"
+
+
+def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -> str:
+    """What the database adds to a reason."""
+    since = page.get("gone_since") or page["last_change_at"]
+    if why is Why.GONE and since is not None:
+        return f"; gone since {format_moment(since, now)}"
+    if why is Why.ALIAS and page["alias_why"] is not None:
+        return f": {page['alias_why']}"
+    return f" (last trouble: {trouble})" if why in TROUBLED and trouble is not None else ""
+
+
+CRAWLS = (
+    moment("at", 90),
+    word("verdict", 100),
+    word("trouble", 95),
+    number("status", 80),
+    duration("tau", 70, "since last"),
+    number("predicted", 60),
+    number("magnitude", 50),
+    number("bytes", 40),
+    duration("duration", 30, "took"),
+)
+SIGNALS = (word("source", 100), moment("seen_at", 90), moment("claimed_at", 80), word("stale", 70))
+
+
+@click.command()
+@click.argument("url")
+@CONFIG
+@DATABASE
+@AS_JSON
+def command(url: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Say what is believed of a page and from what evidence, and why it is not crawled just now.
+
+    Works on a stopped daemon's database too; what only a running one knows is then left out. With --json, `reason` is
+    one word for programs and `why_not_now` the sentence.
+    """
+    wanted = normalise_given(url)
+    page = read(config_file, database, lambda reader: reader.page(wanted))
+    if page is None:
+        raise unknown_page(wanted)
+    answer = look(config_file, database, f"/explain?id={page['id']}", REMOTE_LIMITS.read_seconds)
+    page |= {"now": answer.said} | explained(page, answer, time.time())
+    copy = read(config_file, database, lambda reader: reader.body(wanted))
+    page["compared"] = compared_figures(copy, config_file, database)
+    if as_json:
+        click.echo(json.dumps(page, indent=2, default=str))
+    else:
+        _print(page)
+
+
+def _print(page: dict[str, Any]) -> None:
+    print_lines(_lines(page, time.time()))
+    print_rows("Last crawls", page["last_crawls"], CRAWLS)
+    if page["last_signals"]:
+        print_rows("Last signals", page["last_signals"], SIGNALS)
+
+
+def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
+    estimate, held = page["estimate"], page["now"]
+    why, *further = page["reasons"]
+    found = [
+        ("url", page["url"]),
+        ("why not now", why["sentence"]),
+        *(("besides", reason["sentence"]) for reason in further),
+        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}{_significance(held)}"),
+        ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
+        ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
+        ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
+        ("last crawl", _moment(page["last_crawl_at"], now)),
+        ("last change", _moment(page["last_change_at"], now)),
+    ]
+    if page["alias_of"] is not None:
+        found.append(("same page", f"{page['alias_of']}: {page['alias_why']}"))
+    if page["aliases"]:
+        found.append(("also at", ", ".join(page["aliases"])))
+    found += _links(page["linked_from"])
+    found += _usage(page["usage"])
+    if page["gone_since"] is not None:
+        found.append(("gone since", _moment(page["gone_since"], now)))
+    if page["trouble"]:
+        found.append(("last trouble", page["trouble"]))
+    if estimate:
+        found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
+        worth = [source for source, count in estimate["signals"].items() if count]
+        found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
+    found += [
+        ("heard" if one["heard"] else "not heard", f"{one['source']}: {one['why']}") for one in page["signal_trust"]
+    ]
+    memory = page["memory"]
+    if memory and memory["volatile_places"]:
+        found.append(
+            ("noise", f"left out, as they vary from visit to visit: {many(memory['volatile_places'], 'place')}")
+        )
+    if memory and memory["frame_blocks"]:
+        found.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
+    if page["compared"]:
+        found.append(("compared", compared_sentence(page["compared"])))
+    if held is not None:
+        found.append(("crawl value", f"{_value(held['value'])} against a level of {_value(held['level'])}"))
+        if held.get("expected_in_seconds") is not None:
+            found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
+    return found
+
+
+def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """What the page may be used for, and where that is said."""
+    if usage is None:
+        return []
+    uses = ", ".join(f"{use}: {usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train"))
+    terms = [name for name in ("noarchive", "nosnippet") if usage[name]]
+    where = [("", f"{one['where']}: {one['text']}") for one in usage["said"]]
+    return [("may be used", ", ".join([uses, *terms])), *where]
+
+
+def _links(linked: dict[str, Any]) -> list[tuple[str, str]]:
+    """Who links to a page of a site that is followed."""
+    if linked["depth"] is None:
+        return []
+    others = linked["count"] - len(linked["sources"])
+    named = [*linked["sources"], *([f"{others} others"] if others > 0 else [])]
+    depth = f"{many(linked['depth'], 'link')} from a listed page" if linked["depth"] else "where its site begins"
+    found = [("linked from", f"{', '.join(named) or 'no page'} ({depth})")]
+    return found if linked["refused"] is None else [*found, ("not kept", f"links lead to it, but: {linked['refused']}")]
+
+
+def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
+    """The mean rate with the posterior and its evidence, as far as there is any."""
+    estimate = page["estimate"] or {}
+    return {
+        "change_rate": rate,
+        "shape": estimate.get("shape"),
+        "rate": estimate.get("rate"),
+        "evidence": estimate.get("crawls"),
+    }
+
+
+def _value(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _moment(at: float | None, now: float) -> str:
+    return "–" if at is None else format_moment(at, now)
+
+
+def _by_requests(page: dict[str, Any]) -> str:
+    """What the daemon makes of the list's weight, where that follows requests for copies."""
+    now = page["now"]
+    if now is None or now["importance"] == page["importance"] or page["alias_of"] is not None:
+        return ""
+    if page["aliases"]:
+        return f" on the list, {now['importance']:.3g} with its other addresses"
+    return f" on the list, {now['importance']:.3g} by requests for its copy"
+
+
+def _significance(held: dict[str, Any] | None) -> str:
+    """What a change of the page counts by its size, where the daemon weighs that."""
+    counts = 1.0 if held is None else held.get("significance", 1.0)
+    return "" if counts == 1.0 else f", a change counts {counts:.2g} times"
+
+
+def _worth(estimate: dict[str, Any], source: str) -> str:
+    kappa, gamma = estimate["kappa"][source], estimate["gamma"][source]
+    precision = -math.expm1(-kappa)
+    often = f"every {format_duration(1 / gamma)}" if gamma > 0 else "never"
+    return f"{estimate['signals'][source]} seen, {often}; true with probability {precision:.2f} (κ {kappa:.3g})"

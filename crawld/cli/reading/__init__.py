@@ -1,1 +1,0 @@
-"""Commands that tell what the daemon holds and believes."""

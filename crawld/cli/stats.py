@@ -1,0 +1,239 @@
+"""`crawld stats`: what is wrong, how fresh the copy is, and what was learnt."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Beside, read
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.cli.tables import Row, TableColumn, figure, name, number, print_lines, print_rows, weight, word
+from crawld.cli.tables import moment as moment_column
+from crawld.main.settings import load
+from crawld.model.estimate import format_rate_of_change
+from crawld.model.signal import bought_in_words
+from crawld.model.troubles import idle, troubles, who_runs
+from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
+
+if TYPE_CHECKING:
+    from crawld.store.report import Reader
+
+
+def _asked_again(row: Row) -> str:
+    if row["blocked"]:
+        return "blocked"
+    return format_age(row["blocked_until"], time.time()) if row["blocked_until"] > time.time() else "–"
+
+
+def _rate(row: Row) -> str:
+    return format_rate_of_change(row)
+
+
+def _brief_rate(row: Row) -> str:
+    return format_rate_of_change(row, brief=True)
+
+
+def _importance(row: Row) -> str:
+    return weight(row["importance"])
+
+
+def _tenth(row: Row) -> str:
+    return f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}"
+
+
+def _recall(row: Row) -> str:
+    return figure(row["recall"]) if row["signals"] > row["stale"] else "–"  # nothing was announced, nothing is known
+
+
+def _heard(row: Row) -> str:
+    return "–" if row["heard"] is None else f"{100 * row['weight']:.0f} %" if row["heard"] else "no"
+
+
+def _bought(row: Row) -> str:
+    return bought_in_words(row["confirmed"] + row["in_vain"], row["saved"], row["freshness_gain"])
+
+
+CHANGES_EVERY = TableColumn("changes every", _rate, _brief_rate, stays=60)
+VIEWS: Mapping[str, Sequence[TableColumn]] = {
+    "hosts": (
+        name("host"),
+        number("pages", 90),
+        number("freshness", 80),
+        TableColumn("asked again", _asked_again, _asked_again, stays=85),
+        CHANGES_EVERY,
+        number("failures", 50),
+        number("crawls", 40),
+        number("changes", 30),
+    ),
+    "pages": (
+        name("url"),
+        word("state", 90),
+        number("freshness", 95),
+        moment_column("last_crawl_at", 70),
+        CHANGES_EVERY,
+        TableColumn("importance", _importance, _importance, stays=50),
+        number("changes", 40),
+        number("crawls", 30),
+    ),
+    "signals": (
+        name("host"),
+        word("source", 95),
+        TableColumn("heard", _heard, _heard, stays=90, left=True),
+        moment_column("heard_since", 55),
+        number("precision", 80),
+        TableColumn("recall", _recall, _recall, stays=70),
+        TableColumn("bought", _bought, _bought, stays=85, left=True),
+        number("signals", 60),
+        number("polls", 50),
+        number("stale", 40),
+        number("site_events", 30),
+        word("why", 20),
+    ),
+    "calibration": (
+        TableColumn("tenth", _tenth, _tenth, stays=100, left=True),
+        number("predicted", 95),
+        number("seen", 95),
+        number("crawls", 90),
+    ),
+}
+
+
+@click.command()
+@click.option("--hosts", "views", flag_value="hosts", multiple=True, help="One row per host.")
+@click.option("--pages", "views", flag_value="pages", multiple=True, help="One row per page, the stalest first.")
+@click.option(
+    "--signals",
+    "views",
+    flag_value="signals",
+    multiple=True,
+    help="What signals were worth, by host and source, and which are heard.",
+)
+@click.option(
+    "--calibration", "views", flag_value="calibration", multiple=True, help="Predicted against seen freshness."
+)
+@click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Most rows to show; 0: all.")
+@CONFIG
+@DATABASE
+@AS_JSON
+def command(views: tuple[str, ...], limit: int, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Show what is wrong first, then how fresh the copy is: with the daemon running, stopped or hanging.
+
+    Figures come from the database; a daemon that does not answer within half a second is reported and left alone.
+    Several tables can be asked for at once; as JSON they are then the parts of one object. Tables leave columns out
+    where the terminal is narrow; a pipe and --json get everything.
+    """
+    if not views:
+        overall = _overall(config_file, database)
+        if as_json:
+            click.echo(json.dumps(overall, indent=2))
+        else:
+            print_lines(_lines(overall))
+        return
+    tables = {
+        view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
+    }
+    shown = {view: rows[: limit or None] for view, rows in tables.items()}
+    if as_json:
+        click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))
+        return
+    for view, rows in shown.items():
+        print_rows(view.capitalize(), rows, VIEWS[view], len(tables[view]) - len(rows))
+
+
+async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]:
+    questions = {
+        "hosts": reader.host_stats,
+        "pages": reader.page_stats,
+        "signals": reader.signal_stats,
+        "calibration": reader.calibration,
+    }
+    rows = [dict(row) for row in await questions[view]()]
+    if view == "pages":
+        known = await reader.posteriors([row["url"] for row in (rows[:limit] if limit else rows)])
+        return [row | known.get(row["url"], {}) for row in rows]
+    if view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
+        return [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
+    return rows
+
+
+def _overall(config_file: Path | None, database: str | None) -> dict[str, Any]:
+    """What the database says and, asked at the same time, the daemon."""
+    asked = Beside(config_file, database, "/status")
+    longest = load(config_file, {"database": database}).max_interval
+    return read(config_file, database, lambda reader: _figures(reader, asked, longest))
+
+
+async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str, Any]:
+    overall = await reader.overall()
+    answer, now = await asyncio.to_thread(asked.answer, REMOTE_LIMITS.look_seconds), time.time()
+    if answer.said is not None:  # it may have other settings than those we were given
+        longest = answer.said["max_interval_seconds"]
+    overall |= await reader.troubles(now, longest)
+    overall["followed_sites"] = await reader.followed_sites()
+    overall["daemon"] = answer.said
+    overall["daemon_state"] = {"state": answer.state, "pid": answer.pid}
+    overall["max_interval_seconds"] = longest
+    return {"trouble": [asdict(one) for one in troubles(overall, now)]} | overall
+
+
+def _followed(site: Row) -> str:
+    """What following the links of a site has found so far."""
+    text = f"{site['host']}: {many(site['found'], 'page')} found by links, {site['waiting']} of them not yet visited"
+    refused = f", {site['refused']} refused" if site["refused"] else ""
+    waits = f"; links of {many(site['deferred'], 'page')} wait for room" if site["deferred"] else ""
+    return f"{text}{refused}{waits}"
+
+
+def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
+    """Every line of the summary: trouble first."""
+    daemon, now = overall["daemon"], time.time()
+    said = [one["sentence"] for one in overall["trouble"]] or ["none, all is well"]
+    found = list(zip(["trouble", *[""] * len(said)], said, strict=False))
+    if daemon is not None:
+        paused = ", paused" if daemon["paused"] else ""
+        rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
+        running = f"running at {rate}{paused} ({who_runs(daemon)})"
+        found.append(("daemon", f"{running}, {many(daemon['requests'], 'request')} in {uptime}"))
+        if address := (daemon.get("listener") or {}).get("address"):
+            found.append(("dashboard", f"http://{address}/ (`crawld dashboard` opens it)"))
+        if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
+            found.append(("slots", idle(daemon)))
+    else:
+        found.append(("daemon", overall["daemon_state"]["state"].replace("_", " ")))
+    states = ", ".join(f"{count} {state}" for state, count in overall["states"].items() if count)
+    found += [("links", _followed(site)) for site in overall["followed_sites"]]
+    found.append(("pages", f"{overall['pages']} on {many(overall['hosts'], 'host')} ({states})" if states else "none"))
+    found += _freshness(overall, now)
+    found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))
+    last = overall["last_crawl_at"]
+    found.append(("last crawl", "never" if last is None else format_moment(last, now)))
+    left = "" if overall.get("free_bytes") is None else f", {overall['free_bytes'] / 1e9:,.1f} GB free on its disk"
+    found.append(("database", f"{overall['database_bytes'] / 1e6:,.1f} MB{left}"))
+    return found
+
+
+def _freshness(overall: dict[str, Any], now: float) -> list[tuple[str, str]]:
+    daemon, latest, audits = overall["daemon"], overall["latest"], overall["audits"]
+    found = [
+        (
+            "freshness",
+            f"{figure(overall['freshness'])} predicted now, weighted by importance; a page never fetched counts 0",
+        )
+    ]
+    measured = (daemon or {}).get("measured_freshness")
+    if not measured and latest and latest["measured"] is not None:
+        names = (("mean", "measured"), ("low", "measured_low"), ("high", "measured_high"))
+        measured = {name: latest[column] for name, column in names}
+    if measured and audits["count"]:
+        interval = f"{measured['mean']:.3f} measured (95 %: {measured['low']:.3f} to {measured['high']:.3f})"
+        window = f"{many(audits['count'], 'audit')} since {format_moment(audits['first_at'], now)}"
+        found.append(("", f"{interval} of the pages held, by {window}, the last {format_age(audits['last_at'], now)}"))
+    else:
+        found.append(("", "not measured yet: no audit has been made"))
+    return found

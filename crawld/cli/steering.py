@@ -1,0 +1,186 @@
+"""`crawld reload`: the running daemon reads its settings and URL list again."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from crawld.cli.options import RATE
+from crawld.cli.remote import (
+    AS_JSON,
+    CONFIG,
+    DATABASE,
+    NotRunningError,
+    OutOfReachError,
+    ask,
+    ask_at,
+    is_fleet,
+    socket_of,
+)
+from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.main.settings import load, read_yaml
+from crawld.model.errors import ConfigError, CrawldError, InputError
+from crawld.model.units import format_rate, parse_duration
+from crawld.model.url import normalise_given
+
+
+@dataclass(frozen=True)
+class CliSteeringLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wait: float = 60.0
+    """Seconds that the daemon lets a request wait."""
+    margin_seconds: float = 10.0
+    """Beyond which it does not answer any more."""
+    reload_seconds: float = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
+
+
+LIMITS = CliSteeringLimits()
+
+
+# `crawld pause`: pause the running daemon.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def pause(config_file: Path | None, database: str | None) -> None:
+    """Pause the running daemon, also over restarts, until `crawld resume`."""
+    ask(config_file, database, "POST", "/pause")
+    click.echo("paused; `crawld resume` resumes crawling")
+
+
+# `crawld resume`: resume a paused daemon.
+
+
+@click.command()
+@CONFIG
+@DATABASE
+def resume(config_file: Path | None, database: str | None) -> None:
+    """Resume a paused daemon at its bandwidth."""
+    status = ask(config_file, database, "POST", "/resume")
+    click.echo(f"crawling at {format_rate(status['bandwidth'])}")
+
+
+# `crawld bandwidth`: read or change the running daemon's rate.
+
+
+@click.command()
+@click.argument("rate", type=RATE, required=False)
+@CONFIG
+@DATABASE
+@AS_JSON
+def bandwidth(rate: float | None, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Show the running daemon's bandwidth, or change it to RATE (2/s, 90/min, 5000/day, 0).
+
+    A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
+    """
+    if rate is None:
+        status = ask(config_file, database, "GET", "/status", seconds=REMOTE_LIMITS.read_seconds)
+    else:
+        status = ask(config_file, database, "PUT", "/bandwidth", {"rate": rate})
+    if as_json:
+        click.echo(json.dumps({"bandwidth": status["bandwidth"], "paused": status["paused"]}))
+        return
+    click.echo(format_rate(status["bandwidth"]) + (" (paused)" if status["paused"] else ""))
+
+
+# `crawld refresh`: crawl pages now, before all others.
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--wait", default="10s", show_default=True, help="How long to wait for the answers, up to 60s; 0: not.")
+@CONFIG
+@DATABASE
+@AS_JSON
+def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+    """Crawl these pages at the next slots that their hosts and robots.txt allow, before all others.
+
+    The rate is not exceeded, and a page that several ask for is asked once. Status 1 where a page could not be asked.
+    """
+    seconds = parse_duration(wait)
+    if seconds > LIMITS.max_wait:
+        raise InputError(f"--wait {wait} is longer than the {LIMITS.max_wait:g} s that a request may wait")
+    body: dict[str, object] = {"urls": [normalise_given(url) for url in urls], "wait": seconds}
+    if seconds and sys.stderr.isatty():
+        click.echo(f"asked; waiting up to {seconds:g} s", err=True)
+    answer = ask(config_file, database, "POST", "/v1/refresh", body, seconds=seconds + LIMITS.margin_seconds)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        for page in answer["pages"]:
+            click.echo(f"{page['state']}: {page['url']}: {page['sentence']}")
+    if any(page["state"] in {"unknown", "refused"} for page in answer["pages"]):
+        sys.exit(1)
+
+
+@click.command()
+@CONFIG
+@DATABASE
+@AS_JSON
+@click.option("--yes", is_flag=True, help="Let go however many pages the list no longer names.")
+def reload(config_file: Path | None, database: str | None, as_json: bool, yes: bool) -> None:
+    """Have the running daemon read its settings and URL list again.
+
+    Shows what took effect, what waits for a restart, and how many pages the list added and removed since the last
+    reload. A list that would take off more of its pages than `max_removed` allows takes off none without --yes.
+
+    The daemon reads the files it was started with; --config and --database only say where it listens. Settings that it
+    refuses change nothing: the reason is shown, with status 1.
+    """
+    try:
+        done = _reload(config_file, database, yes)
+    except NotRunningError as error:
+        hint = " (A daemon goes on listening where its settings said at its start.)" if config_file else ""
+        raise NotRunningError(f"{error}{hint}") from None
+    except CrawldError as error:
+        click.echo(json.dumps({"refused": str(error)}) if as_json else f"crawld: {error}", err=not as_json)
+        sys.exit(1)
+    if as_json:
+        news = done["list"] if any((done["list"] or {}).values()) else None  # what the list did, where it did anything
+        told = {"applied": done["applied"], "waiting": done["waiting"]}
+        click.echo(json.dumps(told if news is None else told | {"list": news}))
+    else:
+        click.echo(done["reloaded"])
+
+
+def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[str, Any]:
+    if _of_fleet(config_file, database):
+        raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
+    return ask_at(_socket(config_file, database), "POST", "/reload", {"retire": yes}, seconds=LIMITS.reload_seconds)
+
+
+def _of_fleet(config_file: Path | None, database: str | None) -> bool:
+    """Whether the settings are those of a fleet, as far as anybody can tell."""
+    try:
+        return is_fleet(load(config_file, {"database": database}).database)
+    except (ConfigError, OutOfReachError):
+        return False
+
+
+def _socket(config_file: Path | None, database: str | None) -> Path:
+    """Where the daemon listens, also where its settings have an error by now: the daemon is to say so itself."""
+    try:
+        return socket_of(load(config_file, {"database": database}))
+    except ConfigError:
+        pass
+    overrides = {"database": database} if database else _place(config_file)
+    try:
+        return socket_of(load(None, overrides))
+    except ConfigError:
+        return socket_of(load(None))
+
+
+def _place(config_file: Path | None) -> dict[str, Any]:
+    """As much of the settings as says where the daemon listens."""
+    try:
+        given = {} if config_file is None else read_yaml(config_file)
+    except ConfigError:
+        return {}
+    api = given.get("api")
+    socket = api.get("socket") if isinstance(api, dict) else None
+    return {"database": given.get("database"), "api": {"socket": socket}}

@@ -1,1 +1,0 @@
-"""Commands that try crawld out: demo and simulations."""

@@ -1,1 +1,0 @@
-"""Bytes to facts, pure: digests of pages, headers, robots.txt, sitemaps, feeds."""

@@ -1,1 +1,0 @@
-"""robots.txt: parsed, packed, and matched against URLs. Front door: `parser.py`."""

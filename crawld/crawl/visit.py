@@ -1,0 +1,497 @@
+"""A visit to one page: ask, judge, look twice where that tells noise from change, record, give the page back."""
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from crawld.crawl.admission import RequestChain, Sent
+from crawld.crawl.asked_pages import AskedPages
+from crawld.crawl.audits import Audits
+from crawld.crawl.duplicates import Duplicates
+from crawld.crawl.host_frames import Frames
+from crawld.crawl.judge import (
+    GONE_DIGEST,
+    Judgement,
+    comparable,
+    digested_again,
+    is_check,
+    is_pair,
+    is_simple,
+    judge,
+    learn_from_pair,
+    read,
+    read_apart,
+    wants_second_look,
+)
+from crawld.crawl.sender import Sender
+from crawld.crawl.site_links import SiteLinks
+from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
+from crawld.model.errors import TooCostlyError, UnsentError
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
+from crawld.model.logs import level_of
+from crawld.model.page import Alias, Page, PageState
+from crawld.model.url import host_of, identity
+from crawld.model.usage import IN_HEAD, IN_HEADERS, usage_of
+from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.pages.page_set import PageSet
+from crawld.read.change.comparison import NO_NOISE
+from crawld.read.change.frame import HostFrame
+from crawld.read.page.cost import is_cheap
+from crawld.read.page.digest import Reading, read_again, read_bytes
+from crawld.read.page.documents import is_pdf
+from crawld.read.page.head import Head, canonical_in_header, read_head
+from crawld.read.page.markup import page_language, page_title
+from crawld.read.page.rules import DigestRule
+from crawld.read.usage import said_in_head, said_in_headers
+from crawld.store.contract import Record
+
+
+@dataclass(frozen=True)
+class VisitLimits:
+    """Numbers that bound and tune this module."""
+
+    hashed_in_place: int = 1_000_000
+    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
+    distrust_304: float = 30 * 86400.0
+    fault_wait: float = 60.0
+    """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all
+    others."""
+
+
+LIMITS = VisitLimits()
+
+
+log = logging.getLogger("crawld.crawl")
+NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
+"""Verdicts of crawls that are logged at info."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What came of asking a page."""
+
+    at: float
+    outcome: Outcome
+    judgement: Judgement
+    head: Head | None
+    alias: Alias | None
+    usage: bool = False  # whether the page may be used for other things than before
+    refusal: Trouble | None = None  # why a page that links led to is not kept
+
+
+class PageCrawls:
+    """Crawls pages that were picked and have a place at their host."""
+
+    def __init__(
+        self,
+        page_set: PageSet,
+        sender: Sender,
+        audits: Audits,
+        asked: AskedPages,
+        rule_for: Callable[[str], DigestRule],
+        unconditional: Callable[[], bool],
+        links: SiteLinks | None,
+    ) -> None:
+        """`unconditional` draws whether the next crawl is sent without conditions, to catch wrong answers of 304."""
+        self.rule_for = rule_for
+        self._page_set, self._sender, self._audits, self._asked = page_set, sender, audits, asked
+        self._unconditional, self._links, self._polls = unconditional, links, sender.polls
+        self._store, self._pages, self._scheduler = page_set.store, page_set.in_memory, page_set.scheduler
+        self._admission, self._clock, self._workers = sender.admission, sender.clock, sender.workers
+        self.frames = Frames(self._store, self._pages)
+        self._duplicates = Duplicates(page_set, sender)
+
+    async def crawl(self, page: Page, host: int, *, audit: bool = False) -> None:
+        """Visit a page; where we are stopped in the middle it is given back as it was, after an error with a wait."""
+        chain, before = RequestChain(page.host), self._pages.state(page.id)
+        sending = False
+        try:
+            # A page never seen has no memory to read, and the request leaves that much closer to its slot.
+            seen = not math.isnan(self._scheduler.last_success(page.id))
+            memory = await self._store.recall(page.id) if seen else None
+            sending = True
+            visit = await self._visit(page, memory, chain, is_alias=before is PageState.ALIAS, audit=audit)
+        except BaseException as error:
+            if not sending:
+                self._admission.abandon(Sent(host))
+            fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
+            wait = self._clock.now() + LIMITS.fault_wait if fault else -math.inf
+            self._scheduler.release(page.id, wait)
+            self._give_back(page, wait, 1)
+            self._asked.crawled(page.id, "the request was given up")
+            raise
+        self._scheduler.charge(page.id, chain.requests)
+        self._settle(page, host, visit, chain, audit=audit)
+        verdict = visit.judgement.verdict
+        if verdict is Verdict.NEW or (before is PageState.GONE and verdict is Verdict.CHANGED):
+            self._look_for_feeds(visit.outcome, visit.head)
+        if self._links is not None and visit.refusal is not None:
+            await self._links.refuse(page, visit.refusal.value, self._clock.now())
+        await self._page_set.retire_left(self._clock.now())
+
+    async def _visit(
+        self, page: Page, memory: Memory | None, chain: RequestChain, *, is_alias: bool, audit: bool
+    ) -> _Visit:
+        """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
+        at = self._clock.now()
+        kept = self._page_set.aliases.of(page.id)
+        chain.known = None if kept is None else kept.url
+        outcome = await self._sender.follow(
+            self._request(page, None if is_alias else memory, at, chain, audit=audit), chain
+        )
+        known = self.frames.at_hand(page.host)
+        noise = NO_NOISE if known is None else known.noise
+        recalled, reading = memory, None
+        try:
+            reading, memory = await self._read(page, at, outcome, memory, noise)
+        except TooCostlyError as error:
+            outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
+        frame = known if reading is None else await self._frame(page, memory, reading)
+        given = noise if reading is not None and reading.prepared is not None else None
+        judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
+        if memory is not recalled and judgement.memory is None:
+            judgement = replace(judgement, memory=memory)  # digested again: once is enough
+        head = _head(memory, judgement, reading, outcome)
+        judgement = _addressed(page, memory, judgement, outcome, head)
+        judgement = self._permitted(memory, judgement, outcome, head)
+        if is_alias:
+            judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
+            return _Visit(at, outcome, judgement, head, alias)
+        if self._links is not None:  # followed before the crawl is recorded: a kill loses both or none
+            refusal = await self._links.refusal(page, outcome, head)
+            await self._links.read(page, outcome, memory, judgement.memory, head, self._clock.now())
+            if refusal is not None:
+                why, sentence = refusal
+                refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
+                return _Visit(at, outcome, refused, head, None, refusal=why)
+        usage = _new_terms(memory, judgement)
+        if reading is not None and wants_second_look(judgement):
+            judgement = await self._second_look(page, at, reading, judgement, chain)
+        if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
+            await self._check_honesty(page, memory, chain)
+        alias = await self._find_alias(page, memory, judgement, chain)
+        self.frames.visited(page, memory, judgement, at)
+        return _Visit(at, outcome, judgement, head, alias, usage)
+
+    def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
+        """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
+        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None)
+        if audit or memory is None or (memory.etag is None and memory.last_modified is None):
+            return plain
+        answered = memory.answered or page.url
+        if self._admission.distrusts_304(host_of(answered), now) or self._unconditional():
+            return plain
+        tag, date = memory.etag, memory.last_modified
+        chain.validators = Validators(answered, tag, date)
+        return plain if memory.answered is not None else Request(page.url, page.host, etag=tag, last_modified=date)
+
+    async def _find_alias(
+        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
+    ) -> Alias | None:
+        """What a page that answered is another address of, where that is proved."""
+        seen = judgement.memory or memory
+        if judgement.state is not PageState.LIVE or seen is None:
+            return None
+        return await self._duplicates.find(page, seen, chain, partial(self._same, page, seen), self._clock.now())
+
+    async def _check_alias(
+        self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
+    ) -> tuple[Judgement, Alias | None]:
+        """What the check of an alias tells: that it still is one, or what it is now."""
+        seen = judgement.memory or memory
+        same = partial(self._same, page, seen) if seen is not None else _never
+        if not await self._duplicates.still(page, seen, outcome, chain, same):
+            return judgement, Alias(None)
+        if isinstance(outcome, FetchFailed):
+            return replace(judgement, state=PageState.ALIAS), None
+        return Judgement(Verdict.UNCHANGED, PageState.ALIAS), None
+
+    async def _same(self, page: Page, seen: Memory, answer: Fetched) -> bool:
+        """Whether an answer has the text that was seen of a page, but for what varies there by itself."""
+        rule, at = self.rule_for(page.url), self._clock.now() - answer.duration
+        if not comparable(seen, rule) or seen.digest == GONE_DIGEST:
+            return False
+        try:
+            reading = await self._read_body(page, answer, seen, rule, at)
+        except TooCostlyError:
+            return False
+        return judge(page.id, at, answer, seen, rule, reading).verdict is Verdict.UNCHANGED
+
+    async def _read(
+        self, page: Page, at: float, outcome: Outcome, memory: Memory | None, noise: HostNoise
+    ) -> tuple[Reading | None, Memory | None]:
+        """The answer's body as read, and what it is to be compared with, digested by the same rule."""
+        if not isinstance(outcome, Fetched) or outcome.status >= 300:
+            return None, memory
+        rule = self.rule_for(page.url)
+        if memory is not None and not comparable(memory, rule):
+            copy = await self._store.copy(page.id)
+            if copy is None or is_cheap(copy):
+                memory = digested_again(memory, copy, rule)
+            else:
+                memory = await self._workers.run(page.host, digested_again, memory, copy, rule)
+        return await self._read_body(page, outcome, memory, rule, at, noise), memory
+
+    async def _read_body(
+        self,
+        page: Page,
+        outcome: Fetched,
+        memory: Memory | None,
+        rule: DigestRule,
+        at: float,
+        noise: HostNoise = NO_NOISE,
+    ) -> Reading:
+        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker.
+
+        A PDF that takes too long is compared by its bytes.
+        """
+        body, known = outcome.body, memory.digest if memory is not None else None
+        if len(body) <= LIMITS.hashed_in_place and (same := read_again(body, rule, known)) is not None:
+            return same
+        if is_cheap(body):
+            reading = read(outcome, memory, rule, at)
+            if is_simple(reading, memory):
+                return reading
+        content_type = outcome.headers.get("content-type")
+        try:
+            return await self._workers.run(
+                page.host, read_apart, outcome.url, body, content_type, memory, rule, at, noise
+            )
+        except TooCostlyError:
+            if not is_pdf(body, content_type):
+                raise
+            return read_bytes(body, rule)
+
+    async def _frame(self, page: Page, memory: Memory | None, reading: Reading) -> HostFrame | None:
+        """What the host's pages share, where it could matter: the page is not what it was."""
+        if memory is None:
+            return None
+        before, now = memory.digest.text, reading.digest.text
+        if before is None or now is None or before == now:
+            return self.frames.at_hand(page.host)
+        return await self.frames.read(page.host)
+
+    async def _second_look(
+        self, page: Page, at: float, reading: Reading, judgement: Judgement, chain: RequestChain
+    ) -> Judgement:
+        """Fetch a page that keeps changing in one place again, to learn whether that is noise, or still is.
+
+        What was explained is checked now and then; such a check is one of the audits.
+        """
+        if is_check(judgement):
+            if not self._audits.share.ready:
+                return judgement
+            self._audits.share.spend()
+        # At once, as far as slots and the gate let us: the longer we wait, the more real changes look like noise.
+        url = page.url if judgement.memory is None else judgement.memory.answered or page.url
+        second_look = Request(url, host_of(url), use=Use.SECOND_LOOK, bare=chain.bare)
+        again = await self._sender.send_again(second_look, chain)
+        if not isinstance(again, Fetched) or again.status >= 300:
+            return judgement
+        second_at = self._clock.now() - again.duration
+        since = at - self._scheduler.last_success(page.id)
+        gate = self._admission.gate
+        slow = bool(gate.export(gate.host(page.host)).crawl_delay)
+        if not is_pair(second_at - at, since, crawl_delay=slow):
+            return judgement
+        try:
+            second = await self._read_body(page, again, judgement.memory, self.rule_for(page.url), second_at)
+        except TooCostlyError:
+            return judgement  # what the second fetch would have told stays unknown
+        log.log(level_of(news=False), "second look", extra={"url": page.url})
+        return learn_from_pair(judgement, reading, second)
+
+    async def _check_honesty(self, page: Page, memory: Memory, chain: RequestChain) -> None:
+        """Where asking without conditions found a change, see whether the old validators would have hidden it."""
+        url = memory.answered or page.url
+        name, now = host_of(url), self._clock.now()
+        if (memory.etag is None and memory.last_modified is None) or self._admission.distrusts_304(name, now):
+            return
+        tag, date = memory.etag, memory.last_modified
+        conditional = Request(url, name, etag=tag, last_modified=date, use=Use.CHECK, bare=chain.bare)
+        answer = await self._sender.send_again(conditional, chain)
+        if isinstance(answer, Fetched) and answer.status == 304:
+            self._store.record_host(self._admission.distrust_304(name, self._clock.now() + LIMITS.distrust_304))
+            log.warning("server answered 304 for a changed page", extra={"url": page.url, "host": name})
+
+    def _settle(self, page: Page, own: int, visit: _Visit, chain: RequestChain, *, audit: bool) -> None:
+        """Record the crawl and give the page back, in one synchronous step."""
+        at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
+        checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
+        alias = None if page.id not in self._scheduler else alias  # retired meanwhile
+        if alias is not None:
+            judgement = self._take_alias(page, judgement, alias)
+        last, succeeded = self._scheduler.last_success(page.id), judgement.verdict.succeeded
+        seen_before = not math.isnan(last)
+        dated = seen_before and not checked and self._scheduler.dated(page.id, at)
+        counted = dated and succeeded
+        crawl = Crawl(
+            page_id=page.id,
+            at=at,
+            verdict=judgement.verdict,
+            status=outcome.status,
+            trouble=judgement.trouble,
+            detail=judgement.detail,
+            tau=at - last if counted else None,
+            signals=self._scheduler.heard(page.id) if succeeded else (),
+            bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
+            duration=self._clock.now() - at,
+            magnitude=judgement.magnitude,
+            predicted=self._scheduler.freshness_of(page.id, at) if dated else None,
+            conditional=chain.validators is not None,
+            audit=audit,
+            reverted=judgement.reverted,
+        )
+        wait = self._wait(page, own, at, outcome, judgement.state, audit=audit)
+        # An answer that brings no page, such as a 403, shows a host that works all the same.
+        answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
+        self._admission.judge(own, good=succeeded or answered)
+        state, failures = self._pages.state(page.id), self._pages.failures(page.id)
+        title, language = _title(judgement)
+        self._store.record(
+            Record(
+                crawl,
+                state,
+                failures,
+                judgement.memory,
+                judgement.body,
+                title=title,
+                language=language,
+                usage=visit.usage,
+                alias=alias,
+            )
+        )
+        if audit and succeeded:
+            self._audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
+        if succeeded:
+            if self._polls is not None:
+                self._polls.gains.settle(page.host, crawl, last)
+            self._scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
+        else:
+            self._scheduler.release(page.id, wait)
+        self._give_back(page, wait, chain.requests)
+        self._sender.status.count(crawl)
+        self._asked.crawled(page.id, crawl)
+        log_crawl(page, crawl)
+
+    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
+        """The judgement, with what the site says of the use of the page; what an answer leaves out is as it was."""
+        kept = judgement.memory or memory
+        if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
+            return judgement
+        before, agent = () if memory is None else memory.said, self._sender.robots.token
+        in_headers = said_in_headers(outcome.headers, outcome.url, agent)
+        if outcome.status == 304 and not in_headers:
+            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+        said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
+        return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
+
+    def _give_back(self, page: Page, wait: float, requests: int) -> None:
+        if self._links is not None:
+            self._links.given_back(page.id, wait, requests, self._clock.now())
+
+    def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
+        """Let a page be another address of one, or a page of its own again."""
+        aliases = self._page_set.aliases
+        if alias.of is None:
+            aliases.end(page.id)
+            self._pages.forgive(page.id)
+            log.info("page of its own again", extra={"url": page.url})
+            return judgement
+        aliases.put(page.id, alias.of)
+        self.frames.forget(page.host)  # its blocks count once
+        log.info("same page", extra={"url": page.url, "of": alias.url, "why": alias.why})
+        return replace(judgement, state=PageState.ALIAS)
+
+    def _wait(self, page: Page, own: int, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
+        """The time before which the page is not asked again: it is not to blame where its host is down."""
+        if not isinstance(outcome, FetchFailed):
+            return self._pages.after(page.id, state, at, audit=audit)
+        if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
+            return self._clock.now() + outcome.retry_after  # its turn at the host that it leads to
+        gate, now = self._admission.gate, self._clock.now()
+        host = gate.host(host_of(outcome.url))
+        if outcome.scope is Scope.HOST:
+            wait = self._admission.wait_for_host(host, page.id, own, at)
+            if wait is not None:
+                return wait
+        # Its own wait begins when its host may be asked again: it is not the one that is asked first.
+        begins = max(now, gate.export(host).asked_until)
+        return self._pages.after(page.id, state, begins, audit=audit, trouble=outcome.trouble)
+
+    def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
+        """Feeds that a page links to are looked for when it is first seen, and when it comes back.
+
+        Whoever answered names them: a redirect may have led to another host.
+        """
+        if self._polls is not None and isinstance(outcome, Fetched) and head is not None:
+            self._polls.found_feeds(outcome.url, head.feeds, self._clock.now())
+
+
+async def _never(_: Fetched) -> bool:
+    return False
+
+
+def _head(memory: Memory | None, judgement: Judgement, reading: Reading | None, outcome: Outcome) -> Head | None:
+    """What the head of a page says; None where it is the copy that we had, or no page."""
+    if reading is None or not isinstance(outcome, Fetched) or judgement.seen is None:
+        return None
+    if reading.head is not None or (memory is not None and reading.digest is memory.digest):
+        return reading.head
+    return read_head(outcome.body, outcome.url)
+
+
+def _addressed(
+    page: Page, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None
+) -> Judgement:
+    """The judgement, with the address that answered, and the one that the page says is its own."""
+    kept = judgement.memory or memory
+    if kept is None or not isinstance(outcome, Fetched) or not judgement.verdict.succeeded:
+        return judgement
+    at_home = outcome.url == page.url or identity(outcome.url) == identity(page.url)
+    answered = None if at_home else outcome.url
+    canonical = canonical_in_header(outcome.headers.get("link"), outcome.url)
+    if head is not None:
+        canonical = canonical or head.canonical
+    elif outcome.status == 304 or judgement.seen is not None:
+        canonical = canonical or kept.canonical
+    if (answered, canonical) == (kept.answered, kept.canonical):
+        return judgement
+    return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
+
+
+def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
+    """Whether the page may be used for other things than before."""
+    if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
+        return False
+    return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms
+
+
+def _title(judgement: Judgement) -> tuple[str | None, str | None]:
+    """The title and the language of a copy that is new."""
+    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body
+    return (None, None) if body is None else (page_title(body, kind), page_language(body, kind))
+
+
+def log_crawl(page: Page, crawl: Crawl) -> None:
+    """One line per crawl: at info where it found a change or failed."""
+    level = level_of(news=crawl.verdict in NEWS)
+    if not log.isEnabledFor(level):
+        return
+    log.log(
+        level,
+        "crawl",
+        extra={
+            "url": page.url,
+            "verdict": crawl.verdict.value,
+            "status": crawl.status,
+            "trouble": crawl.trouble,
+            "detail": crawl.detail,
+            "bytes": crawl.bytes,
+            "ms": round(crawl.duration * 1000),
+            "fresh": None if crawl.predicted is None else round(crawl.predicted, 4),
+        },
+    )

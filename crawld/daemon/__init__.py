@@ -1,1 +1,0 @@
-"""The driver that crawls: slots, fetches, learning, and a clean stop."""

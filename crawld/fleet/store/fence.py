@@ -1,0 +1,76 @@
+"""The fence: whether the shards or the duty of a write are still ours, asked in the transaction that writes."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.model.errors import DutyLostError
+
+STOPPED_WRITER = {
+    "idle_in_transaction_session_timeout": "3000",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "random_page_cost": "1.1",
+}
+"""Server settings of a connection that takes the fence. A worker that is stopped in the middle of a write holds its
+shards' rows, and nobody could claim them until the server ends that transaction (milliseconds). Statements over arrays
+have one good plan: making it anew for each batch costs more than running it. That plan looks rows up by their keys,
+also where it was made while the table was small."""
+
+_HELD = text(
+    "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"
+    " SELECT s.id FROM relaxed, fleet_shards s"
+    " JOIN unnest(CAST(:shards AS integer[]), CAST(:epochs AS bigint[])) AS of_ours(id, epoch)"
+    " ON s.id = of_ours.id AND s.epoch = of_ours.epoch WHERE relaxed.mode = 'off'"
+    " ORDER BY s.id FOR SHARE OF s"
+)
+
+
+async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set[int]:
+    """Those of the shards (epochs by shard) that had no other owner since; nobody claims them until the commit.
+
+    The commit does not wait for the disk unless the transaction numbers changes: a crash of the server may lose what
+    was crawled in its last half second, and those pages are crawled again.
+    """
+    if not leases:
+        return set()
+    found = await connection.execute(_HELD, {"shards": list(leases), "epochs": list(leases.values())})
+    return set(found.scalars())
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """The time for which one worker has a duty."""
+
+    duty: str
+    worker: str
+    epoch: int
+
+
+_TERM: ContextVar[Term | None] = ContextVar("term", default=None)
+_IN_OFFICE = text("SELECT 1 FROM fleet_duties WHERE name = :duty AND worker = :worker AND epoch = :epoch FOR SHARE")
+
+
+@contextmanager
+def fenced_by(term: Term) -> Iterator[None]:
+    """Lets every transaction that is begun within, also in tasks made within, go through only during that term."""
+    token = _TERM.set(term)
+    try:
+        yield
+    finally:
+        _TERM.reset(token)
+
+
+async def check_duty(connection: AsyncConnection) -> None:
+    """Raises DutyLostError where the term under which this runs is over; no other worker takes it until the commit."""
+    term = _TERM.get()
+    if term is None:
+        return
+    parameters = {"duty": term.duty, "worker": term.worker, "epoch": term.epoch}
+    if (await connection.execute(_IN_OFFICE, parameters)).first() is None:
+        raise DutyLostError(f"another worker has the duty {term.duty} since")

@@ -1,0 +1,353 @@
+"""The tables of a fleet for whoever steers it: implements `interfaces.fleet.FleetStore`."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.fleet.contracts import HOST, Mail, StoredPart
+from crawld.fleet.store import statements
+from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
+from crawld.fleet.store.ledger import LedgerConnection
+from crawld.fleet.store.making import known_fleet, leave_mail, no_fleet
+from crawld.fleet.store.numbering import FleetNumbering
+from crawld.fleet.store.scope import ShardScope, ranges
+from crawld.fleet.store.standing import FleetStanding
+from crawld.fleet.view import FleetView
+from crawld.model.errors import StoreError
+from crawld.model.estimate import AgeCurve
+from crawld.model.host import HostState
+from crawld.model.page import FROM_LIST, Page, Wanted
+from crawld.model.shards import shard_of_host, shard_of_id
+from crawld.store import estimates as learning
+from crawld.store import hosts, settings, tables
+from crawld.store import settings as actions
+from crawld.store.address import parse_address
+from crawld.store.contract import Action, Adoption, Listed, MayRetire, StoredPages
+from crawld.store.database import Damage, Database, WriteConnection
+from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.lock import ADVISORY_KEY
+from crawld.store.pages import PageList
+from crawld.store.restoring import restore_pages
+from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
+
+
+@dataclass(frozen=True)
+class FleetStoreLimits:
+    """Numbers that bound and tune this module."""
+
+    max_transaction_seconds: float = 20.0
+    """After which the server counts as out of reach: a connection that was cut off may wait for it for ever."""
+    read_seconds: float = 10.0
+    """A server that has not answered for so long counts as out of reach."""
+    view_seconds: float = 0.5
+    """For which one look at the fleet serves whoever asks."""
+
+
+LIMITS = FleetStoreLimits()
+
+
+# A fleet's database opened by one of those who share it: a worker, or a command.
+
+
+class FleetDatabase(Database):
+    """It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are."""
+
+    def __init__(self, url: str, scope: ShardScope) -> None:
+        super().__init__(url)
+        self._scope = scope
+        if self._address.file is not None:
+            raise StoreError(f"a fleet needs PostgreSQL, and {self.shown} is a file: set `database`")
+
+    def _write_connection(self) -> WriteConnection:
+        engine = writing_engine(self._address, dict(STOPPED_WRITER))
+        seconds = LIMITS.max_transaction_seconds
+        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
+
+    async def _prepare(self, transaction: AsyncConnection) -> None:
+        """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""
+        found = await known_fleet(transaction, self.shown)
+        if await transaction.run_sync(check_revision, self.shown) != latest_revision():
+            alone = await transaction.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
+            if not alone:
+                raise StoreError(
+                    f"the database {self.shown} was written by an older crawld, and workers of it still run: "
+                    "stop them, then start this one first"
+                )
+            await transaction.run_sync(migrate, self.shown)
+        self._scope.made_of(found.shards)
+
+
+# The settings of a whole fleet, by revision: the latest are in force for every worker.
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """Settings as they were applied at one time."""
+
+    number: int
+    at: float  # in the database's time
+    by: str  # the worker or the machine that applied them
+    document: Mapping[str, Any]
+
+
+class SharedSettings:
+    """Reads and applies the fleet's settings; use it as an async context."""
+
+    def __init__(self, url: str) -> None:
+        self._address = parse_address(url)
+        self._line = LedgerConnection(self._address, LIMITS.read_seconds)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        await self._line.close()
+
+    async def read(self) -> Revision | None:
+        """The settings in force; None where none were applied yet. StoreError where the database is no fleet's."""
+        present = await self._line.row(statements.PRESENT)
+        if not (present and present["present"] and await self._line.row(statements.FLEET)):
+            raise no_fleet(self._address.shown)
+        if not present["settings"]:
+            return None  # an older version's tables: the first worker of this one brings them up
+        found = await self._line.row(statements.SETTINGS)
+        if found is None:
+            return None
+        return Revision(found["revision"], found["at"], found["by"], json.loads(found["document"]))
+
+    async def apply(self, document: Mapping[str, Any], by: str, *, after: int) -> Revision:
+        """Put settings in force as the revision that follows `after`; StoreError where another one came first."""
+        found = await self._line.row(statements.APPLY_SETTINGS, after, by, json.dumps(document, sort_keys=True))
+        if found is None:
+            raise StoreError("the settings of the fleet were changed meanwhile: look at the difference again")
+        return Revision(found["revision"], found["at"], by, document)
+
+
+_host = tables.hosts.c
+HOST_COLUMNS = tuple(column for column in tables.hosts.columns if column.name != "id")
+
+
+class SqlFleetStore:
+    """Open it with `start`; nothing of it is the workers' own, so that any machine may have one."""
+
+    def __init__(self, url: str, monotonic: Callable[[], float]) -> None:
+        self._address, self._monotonic = parse_address(url), monotonic
+        self._standing = FleetStanding(url)
+        self._opened: tuple[WriteConnection, AsyncEngine] | None = None
+        self._numbering: FleetNumbering | None = None
+        self._seen: tuple[float, FleetView] | None = None
+        self._looking = asyncio.Lock()
+        self.shards = 0
+
+    async def start(self) -> None:
+        """Open the database; StoreError where it is no fleet's, or of another version."""
+        reading = reading_engine(self._address, beside_writer=True)
+        try:
+            async with reading.connect() as connection:
+                await connection.run_sync(check_readable, self._address.shown)
+                found = await known_fleet(connection, self._address.shown)
+        except BaseException as error:
+            await reading.dispose()
+            if isinstance(error, SQLAlchemyError | OSError):
+                raise in_a_sentence(error, self._address.shown) from error
+            raise
+        self.shards, self._numbering = found.shards, FleetNumbering(found.shards)
+        shown = self._address.shown
+        writing = WriteConnection(
+            writing_engine(self._address, dict(STOPPED_WRITER)), shown, Damage(shown), shared=True
+        )
+        self._opened = writing, reading
+
+    async def close(self) -> None:
+        """Let the connections go."""
+        await self._standing.close()
+        if self._opened is not None:
+            writing, reading = self._opened
+            self._opened = None
+            await writing.close()
+            await reading.dispose()
+
+    async def view(self) -> FleetView:
+        """How the fleet stands, at most a moment ago."""
+        async with self._looking:
+            now = self._monotonic()
+            if self._seen is None or now - self._seen[0] > LIMITS.view_seconds:
+                self._seen = now, await self._standing.read()
+            return self._seen[1]
+
+    async def last_change(self) -> int:
+        """The number of the fleet's latest change."""
+        return await self._standing.last_change()
+
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change; workers read it with their next beat."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                await settings.write_setting(connection, name, value, now)
+        self._seen = None
+
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                return await settings.read_setting(connection, name)
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+        return await self._pages.listed(urls)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the database is open: a fleet's store writes at once or fails, and queues nothing."""
+        return self._opened is not None
+
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                return await actions.add_action(connection, action)
+
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                return await actions.read_actions(connection, limit, number)
+
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                return await actions.mark_undone(connection, number, at)
+
+    async def tell(self, mail: Sequence[Mail]) -> None:
+        """Leave messages to whoever holds their shards."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                await leave_mail(connection, mail)
+
+    async def attempts(self, page_ids: Sequence[int]) -> Mapping[int, float | None]:
+        """When each of these pages was last attempted."""
+        page = tables.pages.c
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                rows = await connection.execute(select(page.id, page.last_attempt).where(page.id.in_(page_ids)))
+                return {int(number): at for number, at in rows}
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
+        """Take further pages in."""
+        adopting = self._pages.adopt(wanted, origin=origin, now=now, complete=False)
+        return Adoption.of([part async for part in adopting])
+
+    async def adopt_list(self, wanted: Sequence[Wanted], *, now: float, may_retire: MayRetire) -> Adoption:
+        """Take a whole list over: pages that it no longer names are retired, if so many may be."""
+        adopting = self._pages.adopt(wanted, origin=FROM_LIST, now=now, complete=True, may_retire=may_retire)
+        return Adoption.of([part async for part in adopting])
+
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
+        """Retire these pages; those that are unknown or retired already are passed over."""
+        return await self._pages.retire(urls, now=now, keep_out=keep_out)
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+        return await self._pages.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
+        return await self._pages.origins(urls)
+
+    async def steer_host(
+        self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]
+    ) -> HostState | None:
+        """Change what is remembered of a host, and tell its worker; None where no page is on it."""
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                query = select(*HOST_COLUMNS).where(_host.name == name).with_for_update()
+                found = (await connection.execute(query)).first()
+                if found is None:
+                    return None
+                state = change(HostState(**found._mapping))
+                await connection.execute(update(tables.hosts).where(_host.name == name).values(**asdict(state)))
+                await leave_mail(connection, [Mail(shard_of_host(name, self.shards), HOST, {"name": name, **told})])
+                return state
+
+    async def stored_page(self, page_id: int) -> StoredPart | None:
+        """A page with its host and what is believed of both; None where it is retired or unknown."""
+        with self._in_sentences():
+            stored, _ = await restore_pages(self._reading, [page_id])
+            if not len(stored.ids):
+                return None
+            async with self._reading.connect() as connection:
+                found = await hosts.read_hosts_named(connection, stored.hosts)
+            curves = await learning.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
+        return StoredPart(1.0, stored, found, {name: curves[name] for name in stored.hosts if name in curves})
+
+    async def stored_part(self, most: int, now: float) -> StoredPart:
+        """About so many pages at the most, all there are where they are fewer; read beside the loop."""
+        total = await self._standing.count_pages()
+        count = self.shards if total <= most else max(1, int(self.shards * most / total))
+        chosen = [number * self.shards // count for number in range(count)]  # any are as good: hosts are hashed
+        with self._in_sentences():
+            stored, found, curves = await asyncio.to_thread(asyncio.run, self._load(chosen, now))
+        known = len(stored.ids)
+        return StoredPart(1.0 if count == self.shards else known / max(total, known, 1), stored, found, curves)
+
+    async def _load(
+        self, shards: Sequence[int], now: float
+    ) -> tuple[StoredPages, Sequence[HostState], Mapping[str, AgeCurve]]:
+        """The pages of these shards, on a connection of its own: it runs in another thread."""
+        reading, of = reading_engine(self._address), ranges(shards)
+        try:
+            stored, _ = await restore_pages(reading, None, of)
+            async with reading.connect() as connection:
+                found = await hosts.read_hosts(connection, now, of)
+            return stored, found, await learning.read_age_curves(reading, of)
+        finally:
+            await reading.dispose()
+
+    async def holder(self, shard: int) -> str | None:
+        """The name of the live worker that holds a shard."""
+        return await self._standing.holder(shard)
+
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the fleet's latest audits found our copy fresh, oldest first."""
+        with self._in_sentences():
+            return await learning.latest_audits(self._reading, limit)
+
+    @contextmanager
+    def _in_sentences(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    @property
+    def _pages(self) -> PageList:
+        return PageList(self._writing, self._reading, self._address.shown, self._numbering)
+
+    @property
+    def _writing(self) -> WriteConnection:
+        return self._parts[0]
+
+    @property
+    def _reading(self) -> AsyncEngine:
+        return self._parts[1]
+
+    @property
+    def _parts(self) -> tuple[WriteConnection, AsyncEngine]:
+        if self._opened is None:
+            raise StoreError("the fleet's database is not open")
+        return self._opened

@@ -1,0 +1,303 @@
+"""The ledger on PostgreSQL: implements `interfaces.fleet.Ledger`.
+
+Who may do what is decided by the database's clock and its locks on rows. A worker ends by one row that says so
+(`ended_at`), written by itself or by whoever finds its lease over; a renewal of that row waits for it and then fails.
+So a shard is free once its worker has ended, and never while a renewal of it can succeed.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from crawld.choose.chooser import Bid
+from crawld.fleet.auction import clear
+from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
+from crawld.fleet.store import statements
+from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
+from crawld.model.errors import InputError, StoreError
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.model.shards import Grant, Lease
+from crawld.store.address import Address, parse_address
+from crawld.store.engine import NO_DRIVER, in_a_sentence
+
+
+@dataclass(frozen=True)
+class LedgerLimits:
+    """Numbers that bound and tune this module."""
+
+    kept_seconds: float = 300.0
+    """How long a round and its grants are kept, for `crawld fleet status`."""
+    command_seconds: float = 2.0
+    """A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""
+    settle_seconds: float = 3.0
+    """A worker that has just come, or came back after a silence, claims only its own: the others may be about to
+    return."""
+    max_mail: int = 1_000
+    namesake_looks: int = 5
+    """Looks, half a beat apart, at whether a worker of the same name still beats."""
+
+
+LIMITS = LedgerLimits()
+
+
+# A connection of the ledger's own: every wait on it is bounded, and it is opened anew after it broke.
+
+SETTINGS = {
+    "application_name": "crawld fleet",
+    "jit": "off",  # takes longer than any of our statements
+    "synchronous_commit": "on",  # a lease that a crash of the server forgets would be given out twice
+}
+
+
+class LedgerConnection:
+    """Statements one after the other, each committed by itself; none takes longer than `seconds`, opening included."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        self._address, self._seconds = address, seconds
+        self._turn = asyncio.Lock()
+        self._connection: Any = None
+
+    async def rows(self, statement: str, *values: object) -> Sequence[Mapping[str, Any]]:
+        """What the statement returns; StoreError where the database is out of reach or refuses."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await self._open()
+                    found: Sequence[Mapping[str, Any]] = await self._connection.fetch(statement, *values)
+                    return found
+            except TimeoutError:
+                self._drop()
+                shown, seconds = self._address.shown, self._seconds
+                raise StoreError(f"the database {shown} did not answer within {seconds:g} s: is it alive?") from None
+            except BaseException as error:
+                self._drop()
+                if isinstance(error, self._failures()):
+                    raise in_a_sentence(error, self._address.shown) from error
+                raise
+
+    async def row(self, statement: str, *values: object) -> Mapping[str, Any] | None:
+        """The first of the rows."""
+        found = await self.rows(statement, *values)
+        return found[0] if found else None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        async with self._turn:
+            self._drop()
+
+    async def _open(self) -> Any:
+        import asyncpg
+
+        _, options = self._address.url.get_dialect()().create_connect_args(self._address.url)
+        limit = {"statement_timeout": str(int(self._seconds * 1000))}
+        return await asyncpg.connect(**options, timeout=self._seconds, server_settings=SETTINGS | limit)
+
+    def _drop(self) -> None:
+        """Let go at once: who waits for a goodbye waits for the server."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    @staticmethod
+    def _failures() -> tuple[type[Exception], ...]:
+        try:
+            import asyncpg
+        except ModuleNotFoundError:
+            raise StoreError(NO_DRIVER) from None
+        # The last is raised where the server's goodbye came while nobody waited for an answer.
+        return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
+
+
+# Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once.
+
+
+async def clear_round(
+    line: LedgerConnection, worker: str, number: int, bandwidth: float, round_seconds: float
+) -> float | None:
+    """Clear the round unless another has; the worker's own rate in it, None where it has no grant.
+
+    The bids are read before, and all grants are written with the round's row in one statement: a worker that stops in
+    between holds no lock, and finds the round cleared by another or over when it goes on.
+    """
+    rows = await line.rows(statements.BIDS, number)
+    bids = {row["id"]: _bid(*row["bid"]) for row in rows}
+    clearing = clear(bids, bandwidth * round_seconds)
+    rates = {name: share / round_seconds for name, share in clearing.shares.items()}
+    oldest = number - max(int(LIMITS.kept_seconds / round_seconds), 2)
+    await line.rows(
+        statements.CLEAR, number, worker, bandwidth, clearing.level, round_seconds, list(rates), list(rates.values()),
+        oldest,
+    )  # fmt: skip
+    own = await line.row(statements.OWN_GRANT, number, worker)
+    return None if own is None else float(own["rate"])
+
+
+def bid_row(bid: Bid | None) -> list[int] | None:
+    """A bid as it is stored."""
+    return None if bid is None else [bid.first, bid.top, *bid.counts]
+
+
+def _bid(first: int, top: int, *counts: int) -> Bid:
+    return Bid(first, top, counts)
+
+
+FIGURES = tuple(field.name for field in fields(Report) if field.name not in {"bid", "status"})
+
+
+class SqlLedger:
+    """A worker's own, on two connections: a beat waits neither for a commit nor for a claim."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_seconds: float = SHARDS_LIMITS.lease_seconds,
+        round_seconds: float = SHARDS_LIMITS.round_seconds,
+        settle_seconds: float = LIMITS.settle_seconds,
+        command_seconds: float = LIMITS.command_seconds,
+    ) -> None:
+        address = parse_address(url)
+        if address.file is not None:
+            raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
+        self._shown = address.shown
+        self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
+        self._beats, self._verbs = (
+            LedgerConnection(address, command_seconds),
+            LedgerConnection(address, command_seconds),
+        )
+        self._shards: int | None = None
+        self._read: set[int] = set()  # mail that was handed out and may still lie in the box
+
+    @property
+    def shards(self) -> int:
+        """How many shards the fleet has; known once `open` or `join` was called."""
+        if self._shards is None:
+            raise StoreError("the ledger is not open")
+        return self._shards
+
+    async def open(self) -> None:
+        """Read what the fleet is; StoreError where the database is no fleet."""
+        present = await self._verbs.row(statements.PRESENT)
+        found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
+        if found is None:
+            raise no_fleet(self._shown)
+        self._shards = found["shards"]
+
+    async def close(self) -> None:
+        """Let the connections go; the lease goes on until it ends or `leave` was called."""
+        await self._beats.close()
+        await self._verbs.close()
+
+    async def time(self) -> float:
+        """The database's time; StoreError where the database is no fleet."""
+        await self.open()
+        found = await self._verbs.row(statements.TIME)
+        assert found is not None  # noqa: S101 - it is one row
+        return float(found["now"])
+
+    async def join(self, name: str) -> str:
+        """Become a worker; its id. StoreError where the database is no fleet."""
+        await self.open()
+        await self._check_name(name)
+        worker = f"{name}.{secrets.token_hex(4)}"
+        await self._verbs.rows(statements.JOIN, worker, name, self._lease)
+        self._read.clear()
+        return worker
+
+    async def _check_name(self, name: str) -> None:
+        """InputError where another process is a worker of that name.
+
+        One that was killed a moment ago has a lease that lasts: it is told from a live one by its beats.
+        """
+        found = await self._verbs.row(statements.NAMESAKE, name)
+        for _ in range(LIMITS.namesake_looks):
+            if found is None:
+                return
+            await asyncio.sleep(SHARDS_LIMITS.beat_seconds / 2)
+            before, found = found, await self._verbs.row(statements.NAMESAKE, name)
+            if found is not None and found["seen_at"] > before["seen_at"]:
+                raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
+
+    async def beat(self, worker: str, report: Report) -> Beat:
+        """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
+        figures = {name: getattr(report, name) for name in FIGURES}
+        status = None if report.status is None else json.dumps(report.status)
+        found = await self._beats.row(
+            statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
+            list(self._read), LIMITS.max_mail, status,
+        )  # fmt: skip
+        if found is None:
+            raise LeaseLostError(f"the lease of {worker} has ended")
+        rates = dict(zip(found["grant_rounds"], found["grant_rates"], strict=True))
+        for due in found["due"]:  # the next round, and the one under way where nobody has cleared it in time
+            rates[due] = await clear_round(self._beats, worker, due, found["bandwidth"], self._round)
+        self._read = set(found["mail_ids"])  # last: what a beat that fails has read is read again
+        return Beat(
+            now=found["now"],
+            expires=found["expires"],
+            bandwidth=found["bandwidth"],
+            workers=found["workers"],
+            draining=found["draining"],
+            revision=found["revision"],
+            held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
+            free=found["free"],
+            level=found["level"],
+            grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
+            mail=_mail(found),
+            taken=frozenset(found["taken"]),
+            duties=dict(zip(found["duties"], found["duty_epochs"], strict=True)),
+        )
+
+    async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
+        """Take free shards, at most so many; of `former` shards those with an unchanged epoch first."""
+        await self._verbs.rows(statements.END_LOST)
+        leases: list[Lease] = []
+        if former:
+            found = await self._verbs.rows(statements.RECLAIM, worker, most, list(former), list(former.values()))
+            leases += [Lease(row["id"], row["epoch"]) for row in found]
+        if len(leases) < most:
+            rest = most - len(leases)
+            found = await self._verbs.rows(statements.CLAIM, worker, rest, self._settle, list(READ_ANEW))
+            leases += [Lease(row["id"], row["epoch"]) for row in found]
+        return leases
+
+    async def take_duty(self, worker: str, name: str) -> int | None:
+        """Do something for the whole fleet; the epoch of the term, None where another live worker does it."""
+        await self._verbs.rows(statements.END_LOST)
+        taken = await self._verbs.row(statements.TAKE_DUTY, worker, name)
+        return None if taken is None else int(taken["epoch"])
+
+    async def give_duty(self, worker: str, name: str) -> None:
+        """Let another worker do it."""
+        await self._verbs.rows(statements.GIVE_DUTY, worker, name)
+
+    async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
+        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+        return [row["taught"] for row in await self._verbs.rows(statements.TEACH, worker, list(taught))]
+
+    async def release(self, worker: str, shards: Sequence[int]) -> None:
+        """Give shards back; everything about them has been committed."""
+        await self._verbs.rows(statements.RELEASE, worker, list(shards))
+
+    async def leave(self, worker: str) -> None:
+        """Give everything back and be no worker any more."""
+        await self._verbs.rows(statements.LEAVE, worker)
+
+    async def send(self, mail: Sequence[Mail]) -> None:
+        """Leave messages for whoever holds these shards, now or next."""
+        if mail:
+            shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
+            await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])
+
+    def _grant(self, number: int, rate: float) -> Grant:
+        return Grant(number, number * self._round, (number + 1) * self._round, rate)
+
+
+def _mail(found: Mapping[str, Any]) -> list[Mail]:
+    """The messages of a beat."""
+    columns = (found[f"mail_{name}"] for name in ("shards", "kinds", "bodies"))
+    return [Mail(shard, kind, json.loads(body)) for shard, kind, body in zip(*columns, strict=True)]

@@ -1,0 +1,174 @@
+"""The shards that a worker's store writes to, by their epochs, and the fence before every write."""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from crawld.fleet.store.fence import holding
+from crawld.fleet.store.numbering import FleetNumbering
+from crawld.model.errors import StoreError
+from crawld.model.fetched import RobotsState
+from crawld.model.host import FrameChange, HostState
+from crawld.model.shards import first_id, shard_of_host, shard_of_id
+from crawld.model.signal import Signal, SignalGain
+from crawld.store.batch import Item
+from crawld.store.contract import FreshnessPoint, Poll, Record
+from crawld.store.pages import Sums
+
+log = logging.getLogger("crawld.fleet")
+
+T = TypeVar("T")
+CALIBRATION_SECONDS = 5.0
+"""Between two commits of a worker that add to the counts of the day."""
+
+
+class ShardsLostError(Exception):
+    """Some shards of a write have another owner: nothing of it was written."""
+
+    def __init__(self, shards: set[int]) -> None:
+        super().__init__(f"{len(shards)} shards have another owner")
+        self.shards = shards
+
+
+class HeldCalibration:
+    """Counts of the day that all workers add to the same few rows: written now and then, so that none waits for others.
+
+    A worker that is killed loses those of the last seconds, which are a sample anyway.
+    """
+
+    def __init__(self) -> None:
+        self._held: Sums = {}
+        self._next: Sums = {}
+        self._written_at = -math.inf
+
+    def due(self, news: Sums, now: float) -> Sums:
+        """What to write with a batch that brings these; it counts once the batch is `settled`."""
+        sums = {key: list(numbers) for key, numbers in self._held.items()}
+        for key, numbers in news.items():
+            before = sums.get(key, [0.0] * len(numbers))
+            sums[key] = [old + new for old, new in zip(before, numbers, strict=True)]
+        if now - self._written_at < CALIBRATION_SECONDS:
+            self._next = sums
+            return {}
+        self._next, self._written_at = {}, now
+        return sums
+
+    def settled(self) -> None:
+        """The batch was committed."""
+        self._held = self._next
+
+
+class ShardScope:
+    """Implements `records.numbering.WriteScope`.
+
+    A store that holds no shard may still take over lists and steer: those writes need no lease.
+    """
+
+    def __init__(self) -> None:
+        self._shards = 0
+        self.held: Mapping[int, int] = {}  # epochs by shard
+        self.last: dict[int, int] = {}  # the same, also of shards that we do not hold any more
+        self._calibration = HeldCalibration()
+        self.stale = 0  # rows dropped because their shard had another owner
+
+    @property
+    def shards(self) -> int:
+        """How many shards the fleet has, known once the store is open."""
+        if not self._shards:
+            raise StoreError("the store is not open")
+        return self._shards
+
+    @property
+    def numbering(self) -> FleetNumbering:
+        """How new pages and hosts get their ids."""
+        return FleetNumbering(self.shards)
+
+    def made_of(self, shards: int) -> None:
+        """The fleet has so many shards."""
+        self._shards = shards
+
+    def hold(self, epochs: Mapping[int, int]) -> set[int]:
+        """From now on these are ours and no others; the shards that others may have written since we had them."""
+        news = {shard for shard, epoch in epochs.items() if self.last.get(shard) != epoch}
+        self.held = dict(epochs)
+        self.last |= epochs
+        return news
+
+    def of_host(self, name: str) -> int:
+        """The shard of a host."""
+        return shard_of_host(name, self.shards)
+
+    def of_page(self, page_id: int) -> int:
+        """The shard of a page."""
+        return shard_of_id(page_id)
+
+    def holds(self, page_id: int) -> bool:
+        """Whether a page is ours."""
+        return shard_of_id(page_id) in self.held
+
+    def of_item(self, item: Item) -> int | None:
+        """The shard that an item is about; None where it is about the whole fleet."""
+        match item:
+            case Record():
+                return shard_of_id(item.crawl.page_id)
+            case Signal():
+                return shard_of_id(item.page_id)
+            case HostState():
+                return self.of_host(item.name)
+            case RobotsState():
+                return self.of_host(item.origin.partition("//")[2])
+            case Poll():
+                return self.of_host(item.file.host)
+            case FrameChange() | SignalGain():
+                return self.of_host(item.host)
+            case FreshnessPoint():
+                return None
+
+    async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
+        """ShardsLostError where one of these shards has another epoch by now; nobody claims them until the commit."""
+        lost = set(epochs) - await holding(connection, epochs)
+        if lost:
+            raise ShardsLostError(lost)
+
+    async def still_held(self, connection: AsyncConnection, shards: Iterable[int]) -> set[int]:
+        """Those of the shards that are ours, for the rest of the transaction."""
+        return await holding(connection, {shard: self.held[shard] for shard in set(shards) if shard in self.held})
+
+    async def ranges_held(self, connection: AsyncConnection) -> list[tuple[int, int]]:
+        """The ids of the shards that are held, which stay ours for the rest of the transaction."""
+        return ranges(await self.still_held(connection, self.held))
+
+    async def ours(self, connection: AsyncConnection, rows: Sequence[T], shard: Callable[[T], int]) -> list[T]:
+        """Those of the rows whose shards are ours for the rest of the transaction; the others are counted and told."""
+        shards = [shard(row) for row in rows]
+        held = await self.still_held(connection, shards)
+        kept = [row for row, of in zip(rows, shards, strict=True) if of in held]
+        self.drop(len(rows) - len(kept), set(shards) - held)
+        return kept
+
+    def drop(self, rows: int, shards: Iterable[int]) -> None:
+        """Count rows that were not written, and tell of the first and of every hundredth."""
+        if rows and (self.stale == 0 or self.stale // 100 < (self.stale + rows) // 100):
+            told = {"rows": self.stale + rows, "shards": sorted(shards)}
+            log.warning("rows were dropped so far because another worker holds their shards", extra=told)
+        self.stale += rows
+
+    def due_calibration(self, news: Sums, now: float) -> Sums:
+        """Counts of the day to write with a batch that brings these."""
+        return self._calibration.due(news, now)
+
+    def settle_calibration(self) -> None:
+        """The batch was committed."""
+        self._calibration.settled()
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """The ids of the shards that are held, from the first on up to the one that follows the last."""
+        return ranges(self.held)
+
+
+def ranges(shards: Iterable[int]) -> list[tuple[int, int]]:
+    """The ids of these shards, from the first on up to the one that follows the last."""
+    return [(first_id(shard), first_id(shard + 1)) for shard in sorted(shards)]

@@ -1,0 +1,121 @@
+"""How a fleet stands, read by whoever reaches its database; and the one thing that is changed about a worker."""
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from crawld.fleet.store import statements
+from crawld.fleet.store.ledger import FIGURES, LedgerConnection
+from crawld.fleet.store.making import no_fleet
+from crawld.fleet.view import FleetView, WorkerState, WorkerView
+from crawld.model.errors import InputError
+from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.store.address import parse_address
+
+READ_SECONDS = 10.0
+"""An operator waits longer than a worker may."""
+
+
+class FleetStanding:
+    """Reads the fleet's tables; use it as an async context."""
+
+    def __init__(self, url: str) -> None:
+        self._address = parse_address(url)
+        self._line = LedgerConnection(self._address, READ_SECONDS)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the connection go."""
+        await self._line.close()
+
+    async def is_fleet(self) -> bool:
+        """Whether the database is a fleet's."""
+        if self._address.file is not None:
+            return False
+        present = await self._line.row(statements.PRESENT)
+        return bool(present and present["present"] and await self._line.row(statements.FLEET))
+
+    async def read(self) -> FleetView:
+        """The fleet now; StoreError where the database is no fleet's."""
+        found = await self._line.row(statements.VIEW) if await self.is_fleet() else None
+        if found is None:
+            raise no_fleet(self._address.shown)
+        now, last = found["now"], await self._line.row(statements.LAST_ROUND)
+        return FleetView(
+            now=now,
+            shards=found["shards"],
+            bandwidth=found["made_with"] if found["steered"] is None else found["steered"],
+            paused=found["paused"],
+            workers=[
+                _worker(row, now) for row in await self._line.rows(statements.WORKERS, SHARDS_LIMITS.round_seconds)
+            ],
+            round_at=None if last is None else last["cleared_at"],
+            level=None if last is None else last["level"],
+            mail=found["mail"],
+            revision=found["revision"],
+        )
+
+    async def holder(self, shard: int) -> str | None:
+        """The name of the live worker that holds a shard."""
+        found = await self._line.row(statements.HOLDER, shard)
+        return None if found is None else str(found["name"])
+
+    async def count_pages(self) -> int:
+        """About how many pages there are: what workers hold, or the server's own count where that is more."""
+        found = await self._line.row(statements.COUNT_PAGES)
+        counted = 0 if found is None else max(int(found["pages"]), 0)
+        return max(counted, sum(worker.pages for worker in (await self.read()).live))
+
+    async def last_change(self) -> int:
+        """The number of the latest change."""
+        found = await self._line.row(statements.LAST_CHANGE)
+        return 0 if found is None else int(found["value"])
+
+    async def drain(self, worker: str, *, draining: bool) -> int:
+        """Have a live worker, by name or id, give its shards away or hold some again; how many it holds.
+
+        InputError where there is none of that name.
+        """
+        if not await self.is_fleet():
+            raise no_fleet(self._address.shown)
+        found = await self._line.rows(statements.DRAIN, worker, draining)
+        if not found:
+            names = sorted({one.name for one in (await self.read()).live})
+            there = f"there are {', '.join(names)}" if names else "none runs"
+            raise InputError(f"no live worker is called {worker}: {there}")
+        return sum(row["held"] for row in found)
+
+
+def _worker(row: Mapping[str, Any], now: float) -> WorkerView:
+    state = _state(row, now)
+    live = state not in {"lost", "left"}
+    return WorkerView(
+        id=row["id"],
+        name=row["name"],
+        state=state,
+        joined_at=row["joined_at"],
+        seen_at=row["seen_at"] if state != "left" else row["ended_at"],
+        shards=row["held"] if live else 0,
+        granted=(row["rate"] or 0.0) if live else 0.0,
+        duties=tuple(row["duties"]) if live else (),
+        **{name: figure for name, figure in json.loads(row["report"]).items() if name in FIGURES},
+        status=None if row["status"] is None else json.loads(row["status"]),
+    )
+
+
+def _state(row: Mapping[str, Any], now: float) -> WorkerState:
+    if row["ended_at"] is not None and not row["lost"]:
+        return "left"
+    if row["ended_at"] is not None or row["expires"] <= now:
+        return "lost"
+    if row["draining"]:
+        return "draining" if row["held"] else "drained"
+    return "live"

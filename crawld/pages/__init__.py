@@ -1,0 +1,1 @@
+"""Which pages are kept: the list, discovery by links, demand, aliases, and the pages in memory."""

@@ -1,0 +1,1 @@
+"""Foreign bytes to facts, bounded in time and memory: pages, changes, sitemaps, feeds, robots.txt. Pure."""

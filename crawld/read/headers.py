@@ -1,0 +1,113 @@
+"""What HTTP header values say: when to come back, how long to keep, which type and charset."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from crawld.read.dates import parse_mail_date
+
+
+@dataclass(frozen=True)
+class HeadersLimits:
+    """Numbers that bound and tune this module."""
+
+    max_wait: float = 30 * 86400.0
+    """No server makes us wait longer than this; what it asks beyond is cut."""
+    max_value: int = 8_192
+    """Characters kept of a header's value, repeated ones joined; honest servers refuse longer ones themselves."""
+    max_field_name: int = 100
+    """A header with a longer name is left out."""
+
+
+LIMITS = HeadersLimits()
+
+
+VALIDATORS = {"etag": 1_024, "last-modified": 128}
+"""Characters that a validator may have: it is stored with its page and sent back, so a longer one is left out."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]+")
+_SECONDS = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,18})", re.IGNORECASE)
+_NO_STORE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
+_PACKED_ETAG = re.compile(  # mod_deflate, mod_brotli, Jetty, LiteSpeed and others mark the tag of a compressed answer
+    r"((?:W/)?\"[\x21\x23-\x7e\x80-\xff]+?)(?:--?|[;:])(?:gzip|gz|br|zstd|deflate|df)\""
+)
+_PACKED_ENDS = tuple(f'{name}"' for name in ("gzip", "gz", "br", "zstd", "deflate", "df"))
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
+
+
+def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        if len(name) <= LIMITS.max_field_name:
+            values.setdefault(name.lower(), []).append(value)
+    plain = {}
+    for name, given in values.items():
+        longest = VALIDATORS.get(name)
+        text = _storable(", ".join(given)[: LIMITS.max_value if longest is None else longest + 1])
+        if longest is None:
+            plain[name] = _CONTROL.sub(" ", text)
+        elif len(text) <= longest and not _CONTROL.search(text):
+            plain[name] = text
+    return plain
+
+
+def _storable(value: str) -> str:
+    """Header bytes that were not UTF-8 come as lone surrogates; they are Latin-1 by tradition."""
+    if value.isascii():
+        return value
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def http_date(text: str) -> float | None:
+    """UTC seconds of an HTTP date in any of its three spellings; None where it is not one."""
+    found = parse_mail_date(text)
+    return None if found is None else found[0].timestamp()
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Seconds from `now` that a Retry-After value asks for, cut to 0 … LONGEST_WAIT; None where it says nothing."""
+    if value is None:
+        return None
+    value = value[:200].strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), LIMITS.max_wait)
+    moment = http_date(value)
+    return None if moment is None else min(max(0.0, moment - now), LIMITS.max_wait)
+
+
+def if_none_match(etag: str) -> str:
+    """The If-None-Match for an ETag: the tag as it came, and without the mark of a compressed answer.
+
+    Apache adds `-gzip` to the tag of an answer it compresses, but compares with the tag before that.
+    """
+    packed = _PACKED_ETAG.fullmatch(etag) if etag.endswith(_PACKED_ENDS) else None
+    return f'{etag}, {packed[1]}"' if packed else etag
+
+
+def max_age(cache_control: str | None) -> float | None:
+    """Seconds a copy may be kept by Cache-Control; 0 for no-store and no-cache, None where it says nothing."""
+    if not cache_control:
+        return None
+    cache_control = cache_control[:1000]
+    if _NO_STORE.search(cache_control):
+        return 0.0
+    match = _MAX_AGE.search(cache_control)
+    return float(match[1]) if match else None
+
+
+def media_type(content_type: str | None) -> str | None:
+    """The bare type in lower case, such as `text/html`; None where the header is missing or empty."""
+    bare = (content_type or "")[:200].partition(";")[0].strip().lower()
+    return bare or None
+
+
+def charset(content_type: str | None) -> str | None:
+    """The charset a Content-Type declares, in lower case, whether or not anybody knows it."""
+    match = _CHARSET.search((content_type or "")[:1000])
+    return match[1].lower() if match else None

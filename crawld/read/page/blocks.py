@@ -1,0 +1,237 @@
+"""The parts of a page that an operator can choose, each with a CSS selector that finds it again.
+
+This reads foreign bytes and may take long: it runs in a worker.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher, unified_diff
+from typing import Any
+
+from crawld.model.crawl import BlockEdit, Edit, Words
+from crawld.model.page import PagePart
+from crawld.read.charset import decode
+from crawld.read.page.markup import BLOCKS, PARTS, UNSEEN, WIDE, is_html, page_tree, visible_blocks
+from crawld.read.page.rules import DigestRule
+
+
+@dataclass(frozen=True)
+class BlocksLimits:
+    """Numbers that bound and tune this module."""
+
+    alike: float = 0.3
+    """Share of words that two blocks have in common from which on one is an edit of the other."""
+    max_words: int = 5_000
+    """Of a block that is compared word by word; a longer one is shown whole, before and after."""
+    max_parts: int = 400
+    """Parts that are shown."""
+    max_text: int = 200
+    """Characters of a part that are shown."""
+    max_depth: int = 12
+    """Elements that a selector names at the most: a longer one would break with every redesign."""
+
+
+LIMITS = BlocksLimits()
+
+
+# The difference between two versions of a page, by blocks and by the words in them.
+
+WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
+    """The blocks that the rule compares, or the lines of a text that is no page; None where there is no text."""
+    blocks = visible_blocks(body, content_type, rule) if is_html(body, content_type) and rule.mode != "raw" else None
+    if blocks is not None:
+        return blocks
+    text = _plain_text(body, content_type)
+    return None if text is None else text.splitlines()
+
+
+def difference(
+    before: tuple[bytes, str | None], after: tuple[bytes, str | None], rule: DigestRule
+) -> tuple[BlockEdit, ...] | None:
+    """What the second version did to the first, each given as its body and type; None where either has no text."""
+    old, new = text_blocks(*before, rule), text_blocks(*after, rule)
+    return None if old is None or new is None else tuple(_compare(old, new))
+
+
+def unified(edits: Sequence[BlockEdit], names: tuple[str, str]) -> str:
+    """The same as a unified diff of lines."""
+    before, after = (_lines(edits, without) for without in (Edit.ADDED, Edit.REMOVED))
+    return "".join(f"{line}\n" for line in unified_diff(before, after, *names, lineterm=""))
+
+
+def _lines(edits: Sequence[BlockEdit], without: Edit) -> list[str]:
+    """The lines of one side: all words but those that only the other side has."""
+    here = (edit for edit in edits if edit.edit is not without)
+    blocks = ("".join(part.text for part in edit.words if part.edit is not without) for edit in here)
+    return [line for block in blocks for line in block.splitlines() or [""]]
+
+
+def _plain_text(body: bytes, content_type: str | None) -> str | None:
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if b"\0" in body or not (kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))):
+        return None
+    return decode(body, content_type)
+
+
+def _compare(old: list[str], new: list[str]) -> Iterator[BlockEdit]:
+    for step, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if step == "equal":
+            yield from (_whole(Edit.SAME, block) for block in new[begin:end])
+        else:
+            yield from _replaced(old[first:last], new[begin:end])
+
+
+def _replaced(old: list[str], new: list[str]) -> Iterator[BlockEdit]:
+    """Blocks in the place of others: those that are alike are paired in order, the rest came or went."""
+    at = 0
+    for block in old:
+        pair = next((i for i in range(at, len(new)) if _alike(block, new[i])), None)
+        if pair is None:
+            yield _whole(Edit.REMOVED, block)
+            continue
+        yield from (_whole(Edit.ADDED, other) for other in new[at:pair])
+        yield BlockEdit(Edit.CHANGED, tuple(_by_words(block, new[pair])))
+        at = pair + 1
+    yield from (_whole(Edit.ADDED, other) for other in new[at:])
+
+
+def _alike(one: str, other: str) -> bool:
+    if max(len(one), len(other)) > 6 * LIMITS.max_words:
+        return False
+    words, others = set(WORDS.findall(one)), set(WORDS.findall(other))
+    return len(words & others) >= LIMITS.alike * max(len(words | others), 1)
+
+
+def _by_words(old: str, new: str) -> Iterator[Words]:
+    before, after = WORDS.findall(old), WORDS.findall(new)
+    if max(len(before), len(after)) > LIMITS.max_words:
+        yield Words(Edit.REMOVED, old)
+        yield Words(Edit.ADDED, new)
+        return
+    for step, first, last, begin, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if step == "equal":
+            yield Words(Edit.SAME, "".join(after[begin:end]))
+            continue
+        if last > first:
+            yield Words(Edit.REMOVED, "".join(before[first:last]))
+        if end > begin:
+            yield Words(Edit.ADDED, "".join(after[begin:end]))
+
+
+def _whole(edit: Edit, block: str) -> BlockEdit:
+    return BlockEdit(edit, (Words(edit, block),))
+
+
+_NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}")
+_GENERATED = re.compile(r"[0-9]{4}|[0-9a-f]{8}")
+"""In a name that was made by a program and is another one tomorrow."""
+_PLAIN_BLOCKS = frozenset(BLOCKS) - {"body", "br", "hr"}
+_WHOLE = frozenset(name for name in PARTS if name.isalnum()) | {"ul", "ol", "dl", "table", "form", "figure", "details"}
+_LANDMARKS = frozenset({"main", "article", "aside", "nav", "header", "footer", "search"})
+"""Elements that are known by their tag alone, where a page has one."""
+_HIDDEN = frozenset(UNSEEN) | {"head", "title", "html", "body"}
+
+
+def page_parts(body: bytes, content_type: str | None, rule: DigestRule) -> list[PagePart]:
+    """The parts of a page that hold text which is compared by the rule, in their order; none where bytes are compared.
+
+    Parts that the rule leaves out are among them, marked as ignored.
+    """
+    if rule.mode == "raw" or not is_html(body, content_type):
+        return []
+    root = page_tree(body, content_type)
+    if root is None:
+        return []
+    plain = DigestRule(rule.pattern, rule.mode, rule.only, (), rule.ignore_text, rule.min_change)
+    compared = set(visible_blocks(body, content_type, plain) or ())
+    ignored = {below for one in rule._selectors for found in one.find(root) for below in found.iter()}
+    return list(_Parts(root, compared, ignored).found())
+
+
+class _Parts:
+    """The elements of a page that can be told apart by name or place."""
+
+    def __init__(self, root: Any, compared: set[str], ignored: set[Any]) -> None:
+        self._root, self._compared, self._ignored = root, compared, ignored
+        elements = [element for element in root.iter() if isinstance(element.tag, str)]
+        self._ids = Counter(element.get("id") for element in elements)
+        self._kinds = Counter(map(_kind, elements))
+        self._by_place = not WIDE(root)
+        self._shown: set[Any] = set()
+
+    def found(self) -> Iterator[PagePart]:
+        """Parts from the top to the bottom: containers first, then what is in them."""
+        count = 0
+        for element in self._root.iter():
+            if not isinstance(element.tag, str) or element.tag in _HIDDEN or _inside(element, UNSEEN):
+                continue
+            text = _text(element)
+            if not text or not self._worth_showing(element, text):
+                continue
+            selector = self._selector(element)
+            if selector is None:
+                continue
+            self._shown.add(element)
+            depth = sum(1 for above in element.iterancestors() if above in self._shown)
+            shown = " ".join(" ".join(element.itertext()).split())
+            yield PagePart(selector, shown[: LIMITS.max_text], depth, element in self._ignored)
+            count += 1
+            if count >= LIMITS.max_parts:
+                return
+
+    def _worth_showing(self, element: Any, text: str) -> bool:
+        inner = [below for below in element.iterdescendants() if below.tag in _PLAIN_BLOCKS or below.tag in _WHOLE]
+        if inner:  # a container: one that is named, and holds something that is compared
+            named = element.tag in _WHOLE or bool(element.get("id") or element.get("class"))
+            return named and any(_text(one) in self._compared for one in inner)
+        if element.tag in _PLAIN_BLOCKS or element.tag in _WHOLE:
+            return text in self._compared
+        parent = element.getparent()
+        whole = "" if parent is None else _text(parent)
+        return bool(element.get("id") or element.get("class")) and whole != text and whole in self._compared
+
+    def _selector(self, element: Any) -> str | None:
+        """The shortest selector that finds this element alone, by names where it has some, else by its place."""
+        steps: list[str] = []
+        here = element
+        while here is not None and here.tag not in {"body", "html"} and len(steps) < LIMITS.max_depth:
+            if (name := here.get("id")) and self._ids[name] == 1 and _usable(name):
+                return " > ".join([f"#{name}", *reversed(steps)])
+            if (kind := _kind(here)) and self._kinds[kind] == 1 and ("." in kind or here.tag in _LANDMARKS):
+                return " > ".join([kind, *reversed(steps)])
+            step = self._step(here)
+            if step is None:
+                return None
+            steps.append(step)
+            here = here.getparent()
+        return " > ".join(["body", *reversed(steps)]) if here is not None and here.tag == "body" else None
+
+    def _step(self, element: Any) -> str | None:
+        parent = element.getparent()
+        alike = [] if parent is None else [one for one in parent if one.tag == element.tag]
+        if len(alike) <= 1:
+            return str(element.tag)
+        return f"{element.tag}:nth-of-type({alike.index(element) + 1})" if self._by_place else None
+
+
+def _text(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _kind(element: Any) -> str:
+    """The tag with those of its classes that look as if they stayed."""
+    classes = [name for name in (element.get("class") or "").split() if _usable(name)]
+    return ".".join([str(element.tag), *classes[:3]])
+
+
+def _usable(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and _GENERATED.search(name) is None
+
+
+def _inside(element: Any, tags: tuple[str, ...]) -> bool:
+    return any(above.tag in tags for above in element.iterancestors())

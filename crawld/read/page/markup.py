@@ -1,0 +1,778 @@
+"""HTML to the blocks of text that are compared, in bounded time whatever the markup."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from html import unescape
+from itertools import islice
+from typing import Any
+
+from lxml import etree
+
+from crawld.read.charset import encoding_of
+from crawld.read.headers import media_type
+from crawld.read.page.cost import is_readable, is_readable_deep
+from crawld.read.page.rules import DigestRule, erase
+
+
+@dataclass(frozen=True)
+class MarkupLimits:
+    """Numbers that bound and tune this module."""
+
+    short: int = 50
+    small_share: float = 1 / 50
+    """A text of fewer characters than SHORT that is less than this share of the page is not what the page is about.
+
+    A page with content is far above both, so neither a small edit nor a longer menu takes it across.
+    """
+    long: int = 500
+    """Hidden text of so many characters, where next to nothing else is there, is what a script will show."""
+    max_regions: int = 5_000
+    """So many parts of a page are told apart; a part that opens after them is taken for a piece of the one around
+    it."""
+    max_marked: int = 5_000
+    """So many attributes of each name are looked at; the next element is taken as if it had none."""
+    max_named: int = 100
+    """So many elements are recognised by id or class; what is around them is looked at for each."""
+    max_headers: int = 10
+    max_in_header: int = 300
+    """Menus are looked for in the first headers of a page, in so many elements of each."""
+    max_style: int = 2_000
+    max_class: int = 200
+    title_bytes: int = 65_536
+    max_title: int = 300
+    """Bytes of a page that its title is looked for in, and characters of it that are kept."""
+    max_siblings: int = 2_000
+    """Selectors that count siblings take time by the square of their number."""
+    max_cuts: int = 20_000
+    """What follows after so many blocks is one more block."""
+    evened_at_once: int = 65_536
+    """Characters of a block whose white space is evened out at once."""
+
+
+LIMITS = MarkupLimits()
+
+
+# The parts of a page its text is in (navigation, header, article, hidden …), and which of them are compared.
+
+KINDS = (
+    "main", "article", "nav", "menu", "search", "header", "banner", "footer", "contentinfo", "aside", "callout", "h1",
+    "title", "caption", "hidden", "section", "pre", "svg",
+)  # fmt: skip
+"""What a part can be. `banner` and `contentinfo`: a header and a footer that say they are the page's; `callout`: an
+aside that belongs to the text; `caption`: text in SVG that is not drawn."""
+_MARK = "\ufdd0"  # followed by what it marks
+OPEN = {kind: f"{_MARK}{chr(0xFDD1 + number)}" for number, kind in enumerate(KINDS)}
+CLOSE = dict.fromkeys(KINDS, f"{_MARK}\ufdeb")
+CLOSE |= {"section": f"{_MARK}\ufde8", "pre": f"{_MARK}\ufde9", "svg": f"{_MARK}\ufdea"}
+CUT = "\ufdec"
+"""Marks where two blocks of text meet."""
+_OPENED = {mark[1]: kind for kind, mark in OPEN.items()}
+_CLOSED = {mark[1]: kind for kind, mark in CLOSE.items()}
+# Of these there are many, and nothing needs to be known but whether one is around.
+_COUNTED = ("section", "pre", "svg")
+
+KEPT_SPACES = {" ": "\ufded", "\n": "\ufdee", "\t": "\ufdef"}
+"""White space that counts, as it is written until all other white space has been evened out."""
+
+MAIN, UNFRAMED, SEEN = range(3)
+"""How much is compared, from the narrowest selection to the widest; each holds those before it."""
+HIDDEN, OUTSIDE = "hidden", "outside main"
+_ALWAYS = frozenset({"nav", "menu", "search"})
+_PAGE_FRAME = {"header": "header", "banner": "header", "footer": "footer", "contentinfo": "footer", "aside": "aside"}
+_IN_SVG = frozenset({"title", "caption"})
+_BESIDE = frozenset({"aside", "nav", "hidden"})
+_STAYS = frozenset({"main", "title"})
+
+
+class Region:
+    """A part of the page: what is around it, and why it is left out, if it is."""
+
+    has_article = False
+    """Of a main: whether an article says where in it the content is."""
+    pardoned = False
+    """Of a header or h1: whether it stays because the only heading of the page is in it."""
+    of_article = False
+    """Of a header or footer: whether it belongs to a part of the page, as another is the page's."""
+    inside = False
+    """Whether it stays where nothing but main does."""
+    fate: str | None = None
+    """Why it is left out."""
+    level = MAIN
+    """The narrowest selection it belongs to."""
+
+    def __init__(self, kind: str, parent: "Region | None", *, in_section: bool, in_svg: bool) -> None:
+        self.kind = kind
+        self.parent = parent
+        self.in_section = in_section or kind == "article"
+        self.hidden = kind == "hidden"
+        self.undrawn = in_svg and kind in _IN_SVG
+        self.in_aside = kind in _BESIDE
+        self.main: Region | None = None  # the outermost one around it
+        self.header: Region | None = None  # the nearest header around it that may be the page's
+        self.outer_header: Region | None = None
+        if parent is not None:
+            self._inherit(parent)
+
+    def _inherit(self, parent: "Region") -> None:
+        self.hidden = self.hidden or parent.hidden
+        self.undrawn = self.undrawn or parent.undrawn
+        self.in_section = self.in_section or parent.in_section
+        self.in_aside = self.in_aside or parent.in_aside
+        self.main = parent.main
+        self.header = parent.header
+        if self.kind == "main":
+            self.main = self.main or self
+        elif self.kind == "article":
+            if self.main is not None and not self.in_aside:
+                self.main.has_article = True
+        elif _PAGE_FRAME.get(self.kind) == "header" and self.main is None and not self.in_section:
+            self.outer_header, self.header = self.header, self
+
+    @property
+    def may_be_of_page(self) -> bool:
+        """Whether nothing around it says that it belongs to a part of the page."""
+        return self.main is None and not self.in_section and not self.in_aside and not self.hidden
+
+    def call_out(self) -> None:
+        """Take this part, if it is an aside, for a part of the text around it."""
+        if self.kind == "aside":
+            self.kind = "callout"
+            self.in_aside = self.parent is not None and self.parent.in_aside
+
+    def pardon(self) -> None:
+        """Let this heading stay, with the headers around it."""
+        header = self.header
+        self.pardoned = header is None
+        while header is not None and not header.pardoned:
+            header.pardoned = True
+            header = header.outer_header
+
+    def decide(self) -> None:
+        """Set why the text of this part is left out, once its parent's is known."""
+        parent = self.parent
+        if parent is None:
+            return
+        self.fate = self._reason() or parent.fate
+        self.inside = self.pardoned or parent.inside or self.kind in _STAYS
+
+    def _reason(self) -> str | None:
+        if self.kind in _ALWAYS:
+            return self.kind
+        frame = _PAGE_FRAME.get(self.kind)
+        if frame is None or self.in_section or self.of_article or self.pardoned:
+            return None
+        if self.main is not None and (frame == "header" or not self.main.has_article):
+            return None
+        return frame
+
+    def set_level(self, *, only_main: bool) -> None:
+        """Set the narrowest selection this part belongs to; `only_main`: whether the page has a main part."""
+        if self.fate is None:
+            self.level = MAIN if self.inside or not only_main else UNFRAMED
+        else:
+            self.level = SEEN
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The text to compare, still with its cuts; pieces that were left out, by kind; whether main was given up."""
+
+    text: str
+    title: str = ""
+    """The title of the document, which is no part of `text`."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    whole: bool = False
+    in_main: bool = False
+    """Whether it all lies in the main part that the page says it has."""
+
+
+def select(text: str, *, main: bool) -> Selection:
+    """The part of a marked text that is compared: the main text, or all that is seen."""
+    regions, pieces = _read(text)
+    _decide(regions)
+    pieces, hidden = _without_hidden(pieces, MAIN if main else SEEN)
+    level = _level_with_content(pieces) if main else SEEN
+    kept: list[str] = []
+    titles: list[str] = []
+    title = next((region for region in regions if region.kind == "title" and not region.undrawn), None)
+    left_out = [(HIDDEN, piece) for piece in hidden]
+    for region, piece in pieces:
+        if region.level <= level:
+            (titles if region is title else kept).append(piece)
+        else:
+            left_out.append((region.fate or OUTSIDE, piece))
+            if CUT in piece:
+                kept.append(CUT)
+    in_main = main and level == MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    named = " ".join("".join(titles).replace(CUT, " ").split())
+    return Selection("".join(kept), named, tuple(left_out), whole=main and level == SEEN, in_main=in_main)
+
+
+def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
+    """Every part of the page in the order they open, and the text piece by piece with the part it is in."""
+    first, *rest = text.split(_MARK)
+    here = Region("page", None, in_section=False, in_svg=False)
+    regions = [here]
+    pieces = [(here, first)]
+    around = dict.fromkeys(_COUNTED, 0)
+    beyond = 0  # parts around that are not told apart
+    for marked in rest:
+        mark, piece = marked[:1], marked[1:]
+        if kind := _OPENED.get(mark):
+            if kind in around:
+                around[kind] += 1
+            elif len(regions) > LIMITS.max_regions:
+                beyond += 1
+            else:
+                if kind == "callout":
+                    here.call_out()
+                here = Region(kind, here, in_section=around["section"] > 0, in_svg=around["svg"] > 0)
+                regions.append(here)
+        elif kind := _CLOSED.get(mark):
+            if kind in around:
+                around[kind] -= 1
+            elif beyond:
+                beyond -= 1
+            else:
+                here = here.parent or here
+        if piece and not here.undrawn:
+            pieces.append((here, _keep_spaces(piece) if around["pre"] > 0 else piece))
+    return regions, pieces
+
+
+def _keep_spaces(text: str) -> str:
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    for space, kept in KEPT_SPACES.items():
+        text = text.replace(space, kept)
+    return text
+
+
+def _decide(regions: list[Region]) -> None:
+    """Decide on every part. Where no h1 would be left, the page's title is in its own header, and that header stays.
+
+    Of several headers the first is the page's, and of several footers the last: those between belong to parts of the
+    page that are not marked as articles.
+    """
+    for kind, position in (("header", 0), ("footer", -1)):
+        alike = [region for region in regions if region.kind == kind and region.may_be_of_page]
+        for region in alike:
+            region.of_article = region is not alike[position]
+    _set_levels(regions)
+    headings = [
+        region for region in regions if region.kind == "h1" and region.fate in {None, "header"} and not region.hidden
+    ]
+    if headings and not any(region.level == MAIN for region in headings):
+        for region in headings:
+            region.pardon()
+        _set_levels(regions)
+
+
+def _set_levels(regions: list[Region]) -> None:
+    for region in regions:
+        region.decide()
+    only_main = any(region.kind == "main" and region.fate is None and not region.hidden for region in regions)
+    for region in regions:
+        region.set_level(only_main=only_main)
+
+
+def _without_hidden(pieces: list[tuple[Region, str]], level: int) -> tuple[list[tuple[Region, str]], list[str]]:
+    """The pieces that are seen, and those that are not.
+
+    A page that hides nearly all of its text until a script shows it would seem unchanged for ever: all of it is seen.
+    """
+    if not any(region.hidden for region, _ in pieces):
+        return pieces, []
+    seen = [(region, piece) for region, piece in pieces if not region.hidden]
+    if _next_to_nothing(seen, level, pieces, level) and _characters(pieces, level, LIMITS.long) >= LIMITS.long:
+        return pieces, []
+    return seen, [piece for region, piece in pieces if region.hidden]
+
+
+def _level_with_content(pieces: list[tuple[Region, str]]) -> int:
+    """The narrowest selection that holds more than next to nothing of what is seen."""
+    narrow = (level for level in (MAIN, UNFRAMED) if not _next_to_nothing(pieces, level, pieces, SEEN))
+    return next(narrow, SEEN)
+
+
+def _next_to_nothing(
+    part: list[tuple[Region, str]], level: int, whole: list[tuple[Region, str]], whole_level: int
+) -> bool:
+    count = _characters(part, level, LIMITS.short)
+    return count < LIMITS.short and count <= LIMITS.small_share * _characters(
+        whole, whole_level, math.ceil(LIMITS.short / LIMITS.small_share)
+    )
+
+
+def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
+    """How many characters of text a selection holds beside the title, counted up to `most` or a little beyond."""
+    count = 0
+    for region, piece in pieces:
+        if region.level <= level and region.kind != "title":
+            for start in range(0, len(piece), 500):
+                count += sum(map(len, piece[start : start + 500].replace(CUT, " ").split()))
+                if count >= most:
+                    return count
+    return count
+
+
+# Marks in a parsed page what its attributes say: hidden text, white space that counts, the frame of the content.
+
+
+KIND_OF_ROLE = {
+    "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
+    "toolbar": "menu", "search": "search", "banner": "banner", "contentinfo": "contentinfo", "complementary": "aside",
+}  # fmt: skip
+KIND_OF_NAME = {
+    **dict.fromkeys(
+        ("breadcrumb", "breadcrumbs", "main-nav", "main-navigation", "mw-navigation", "navbar", "site-nav",
+         "site-navigation", "topnav", "wy-nav-side"), "nav"),
+    **dict.fromkeys(("site-header",), "banner"),
+    **dict.fromkeys(("site-footer",), "contentinfo"),
+    **dict.fromkeys(("sidebar", "sphinxsidebar", "widget-area"), "aside"),
+}  # fmt: skip
+"""Ids and classes that say what an element is."""
+KIND_OF_ID = KIND_OF_NAME | {
+    "header": "banner", "masthead": "banner", "footer": "contentinfo", "colophon": "contentinfo", "nav": "nav",
+    "navigation": "nav", "mw-head": "nav", "mw-panel": "nav", "left-sidebar": "aside", "right-sidebar": "aside",
+}  # fmt: skip
+"""Ids, which a page gives to one element only, may be plainer."""
+CALLOUTS = frozenset(
+    {"admonition", "alert", "attention", "callout", "caution", "danger", "definition", "error", "example", "footnote",
+     "footnote-list", "footnotes", "hint", "important", "info", "note", "notice", "pull-quote", "pullquote", "seealso",
+     "starlight-aside", "success", "tip", "topic", "warning"}
+)  # fmt: skip
+"""Classes of an aside that is part of the text: a note, a warning, a quotation."""
+
+_NAMED = ("div", "ul", "ol", "section", "form")
+_MENUS = frozenset({"ul", "ol", "a", "button"})
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_HIDDEN, _STYLE, _ROLE = (etree.XPath(f"//*/@{name}") for name in ("hidden", "style", "role"))
+_STYLES = etree.XPath("//*/@style", smart_strings=False)
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_MATTERS = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
+_IN_ARTICLE = etree.XPath("boolean(ancestor::article)")
+_OF_PAGE = etree.XPath(
+    f"not({' or '.join(f'ancestor::{name}' for name in ('article', 'section', 'main', 'aside', 'nav'))})"
+)
+
+
+def mark(element: Any, kind: str) -> None:
+    """Mark all that is inside an element as being of a kind."""
+    element.text = OPEN[kind] + _writable(element.text)
+    if len(element):
+        last = element[-1]
+        last.tail = _writable(last.tail) + CLOSE[kind]
+    else:
+        element.text += CLOSE[kind]
+
+
+def _writable(text: str | None) -> str:
+    """The text as the tree takes it: the parser lets characters through that must not be written back."""
+    return _UNWRITABLE.sub("\ufffd", text) if text else ""
+
+
+def mark_styles(root: Any) -> None:
+    """Mark what is hidden by attribute or inline style, and where white space is kept by inline style.
+
+    `html` and `body` are never hidden: pages that say so show themselves by a script. What is hidden until found
+    (`hidden=until-found`) is like a closed `details`: a reader gets to it.
+    """
+    for value in islice(_HIDDEN(root), LIMITS.max_marked):
+        if value.strip().lower() != "until-found":
+            _mark_below_body(value.getparent(), "hidden")
+    styles = dict.fromkeys(islice(_STYLES(root), LIMITS.max_marked))  # most are written many times
+    kinds = {style: kind for style in styles if (kind := _kind_of_style(style))}
+    if kinds:
+        for value in islice(_STYLE(root), LIMITS.max_marked):
+            if kind := kinds.get(value):
+                _mark_below_body(value.getparent(), kind)
+
+
+def hides(element: Any) -> bool:
+    """Whether attributes or an inline style of an element hide it from readers."""
+    if element.get("hidden", "until-found").strip().lower() != "until-found":
+        return True
+    style = element.get("style")
+    return style is not None and _kind_of_style(style) == "hidden"
+
+
+def _kind_of_style(style: str) -> str | None:
+    if not _MATTERS.search(style, 0, LIMITS.max_style):
+        return None
+    found = _declarations(style)
+    if found.get("display") == "none" or found.get("visibility") in {"hidden", "collapse"}:
+        return "hidden"
+    if found.get("content-visibility") == "hidden":
+        return "hidden"
+    return "pre" if found.get("white-space") in {"pre", "pre-wrap", "break-spaces"} else None
+
+
+def _mark_below_body(element: Any, kind: str) -> None:
+    if element.tag not in {"html", "body"}:
+        mark(element, kind)
+
+
+def _declarations(style: str) -> dict[str, str]:
+    """The properties an inline style sets; of two, the important one or else the later one holds."""
+    found: dict[str, str] = {}
+    important = set()
+    for declaration in style[: LIMITS.max_style].lower().split(";"):
+        name, _, value = declaration.rpartition("*/")[2].partition(":")
+        value, mark_, _ = value.partition("!")
+        name = name.strip()
+        if mark_:
+            important.add(name)
+        if mark_ or name not in important:
+            found[name] = value.strip()
+    return found
+
+
+def mark_frame(root: Any) -> None:
+    """Mark what roles, and in a page without a main part ids and classes, say of the frame around the content."""
+    has_main = False
+    headers: list[Any] = []
+    for element in islice(root.iter("main", "header", "aside"), LIMITS.max_marked):
+        has_main = has_main or element.tag == "main"
+        if element.tag == "header" and len(headers) < LIMITS.max_headers:
+            headers.append(element)
+        elif element.tag == "aside" and _is_callout(element):
+            mark(element, "callout")
+    banners = [header for header in headers if _OF_PAGE(header)][:1]  # the others are headers of posts
+    for value in islice(_ROLE(root), LIMITS.max_marked):
+        kind = next((KIND_OF_ROLE[role] for role in _words(value) if role in KIND_OF_ROLE), None)
+        if kind is not None:
+            element = value.getparent()
+            has_main = has_main or kind == "main"
+            mark(element, kind)
+            if kind == "banner":
+                banners.append(element)
+    if not has_main:
+        banners += _mark_named(root)
+    for element in banners[: LIMITS.max_headers]:
+        if next(element.iter("h1"), None) is not None and _OF_PAGE(element):
+            _mark_menus(element)
+
+
+def _is_callout(aside: Any) -> bool:
+    role = (aside.get("role") or "").strip().lower()
+    return role == "note" or role.startswith("doc-") or not CALLOUTS.isdisjoint(_words(aside.get("class") or ""))
+
+
+def _mark_named(root: Any) -> list[Any]:
+    """Mark elements by id or class, outside of articles; returns the banners among them."""
+    banners = []
+    named = ((element, _kind_by_name(element)) for element in root.iter(*_NAMED))
+    for element, kind in islice(((element, kind) for element, kind in named if kind is not None), LIMITS.max_named):
+        if not _IN_ARTICLE(element):
+            mark(element, kind)
+            if kind == "banner":
+                banners.append(element)
+    return banners
+
+
+def _kind_by_name(element: Any) -> str | None:
+    classes = element.get("class")
+    kind = _kind_of_classes(classes[: LIMITS.max_class]) if classes else None
+    return kind or KIND_OF_ID.get(element.get("id"))
+
+
+@lru_cache(4096)
+def _kind_of_classes(classes: str) -> str | None:
+    return next((KIND_OF_NAME[word] for word in _words(classes) if word in KIND_OF_NAME), None)
+
+
+def _words(text: str) -> list[str]:
+    return text[: LIMITS.max_style].lower().split()
+
+
+def _mark_menus(header: Any) -> None:
+    """Mark lists and links in a header, all but those in headings: if it stays for the title in it, its menus don't."""
+    waiting = [header]
+    for _ in range(LIMITS.max_in_header):
+        if not waiting:
+            break
+        for element in waiting.pop():
+            if element.tag in _MENUS:
+                mark(element, "menu")
+            elif element.tag not in _HEADINGS:
+                waiting.append(element)
+
+
+BLOCKS = (
+    "address", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div", "dl",
+    "dt", "fieldset", "figcaption", "figure", "form", "h2", "h3", "h4", "h5", "h6", "hgroup", "hr", "legend", "li",
+    "menu", "ol", "optgroup", "option", "p", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
+    "ul",
+)  # fmt: skip
+"""Elements that begin and end a block of text."""
+PARTS = {
+    **{name: name for name in ("main", "article", "section", "nav", "search", "header", "footer", "aside", "h1")},
+    **dict.fromkeys(("pre", "textarea", "listing", "xmp", "plaintext"), "pre"),
+    "dialog[not(@open)]": "hidden",
+}
+"""Elements that begin and end a block and say what kind of text is inside."""
+INLINE_PARTS = {"title": "title", "svg": "svg", **dict.fromkeys(("desc", "metadata", "defs", "symbol"), "caption")}
+"""Elements that say what kind of text is inside and, in SVG, may stand in the middle of a line."""
+UNSEEN = (
+    "script", "style", "template", "noscript", "iframe", "audio", "video", "canvas", "object", "applet", "noembed",
+    "noframes", "datalist", "rp", "annotation", "annotation-xml",
+)  # fmt: skip
+"""Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
+_TITLE, _TITLE_END = re.compile(rb"<title", re.IGNORECASE), re.compile(rb"</title", re.IGNORECASE)
+_LANGUAGE = re.compile(
+    rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
+)
+WIDE = etree.XPath(f"boolean(//*[count(*) > {LIMITS.max_siblings}])")
+
+
+def _templates() -> str:
+    """What the style sheet writes for each element; elements without a template give the text inside them."""
+    inside = "<xsl:apply-templates/>"
+    blocks = {"|".join(BLOCKS): (CUT, CUT), "title": (OPEN["title"] + CUT, CUT + CLOSE["title"])}
+    blocks |= {name: (CUT + OPEN[kind], CLOSE[kind] + CUT) for name, kind in PARTS.items()}
+    blocks |= {name: (OPEN[kind], CLOSE[kind]) for name, kind in INLINE_PARTS.items() if name != "title"}
+    written = [
+        f'<xsl:template match="{name}"><xsl:text>{before}</xsl:text>{inside}<xsl:text>{after}</xsl:text></xsl:template>'
+        for name, (before, after) in blocks.items()
+    ]
+    shadow = f'<xsl:template match="template[@shadowrootmode]">{inside}</xsl:template>'  # which browsers do show
+    return "".join(written) + f'<xsl:template match="{"|".join(UNSEEN)}"/>' + shadow
+
+
+# A style sheet walks the tree several times faster than Python does.
+_TEXT = etree.XSLT(
+    etree.XML(
+        f"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
+        <xsl:output method="text" encoding="utf-8"/>{_templates()}</xsl:stylesheet>"""
+    )
+)
+_NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
+_SPACE = re.compile(r"\s")
+_KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
+_HTML_TYPES = {"text/html", "application/xhtml+xml"}
+_UNTOLD = {None, "text/plain", "application/octet-stream", "unknown/unknown"}
+_LOOKS_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,200}?\?>\s*)?(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def is_html(body: bytes, content_type: str | None) -> bool:
+    """Whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
+    kind = media_type(content_type)
+    return kind in _HTML_TYPES or (kind in _UNTOLD and _LOOKS_HTML.match(body) is not None)
+
+
+@dataclass(frozen=True)
+class PageText:
+    """What of a page is compared."""
+
+    blocks: list[str]
+    whole: bool = False
+    """Whether the mode is main and the whole visible text is compared all the same, there being no other content."""
+    only: bool = False
+    """Whether it is what the rule's `only` found."""
+    titled: bool = False
+    """Whether the first block is the title of the document."""
+    in_main: bool = False
+    """Whether all of it but the title lies in the main part that the page says it has."""
+    _pieces: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def left_out(self) -> dict[str, int]:
+        """How many blocks of text were left out, by the kind of element they are in."""
+        counts: Counter[str] = Counter()
+        for kind, piece in self._pieces:
+            counts[kind] += sum(1 for block in piece.split(CUT, LIMITS.max_cuts) if block.strip())
+        return {kind: count for kind, count in counts.most_common() if count}
+
+
+def page_title(body: bytes, content_type: str | None) -> str | None:
+    """The title of a page, from its first kilobytes: white space evened out, cut where it is very long."""
+    start = body[: LIMITS.title_bytes]
+    opened = _TITLE.search(start)
+    begin = 0 if opened is None else start.find(b">", opened.end()) + 1
+    ended = _TITLE_END.search(start, begin) if begin else None
+    if ended is None or not is_html(body, content_type):
+        return None
+    text = start[begin : ended.start()].decode(encoding_of(start, content_type), "replace")
+    title = " ".join(unescape(text).split())
+    return title[: LIMITS.max_title] or None
+
+
+def page_language(body: bytes, content_type: str | None) -> str | None:
+    """The language that a page says it is in, as `de-AT`."""
+    found = _LANGUAGE.search(body[: LIMITS.title_bytes])
+    return found[1].decode() if found is not None and is_html(body, content_type) else None
+
+
+def visible_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
+    """The blocks of text that are compared, as `page_text` has them."""
+    text = page_text(body, content_type, rule)
+    return None if text is None else text.blocks
+
+
+def page_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
+    """The text that is compared, block by block, white space evened out; None where only bytes can be compared.
+
+    That is where there is no text (an empty body, a page drawn by scripts), where there are more tags and attributes
+    than can be read in a second or so, and where the markup is nested deeper than the parser goes: beyond that depth
+    the parser drops text silently, and the page would seem unchanged for ever.
+    """
+    root = parsed_page(body, content_type, rule)
+    del body
+    if root is None:
+        return None
+    chosen = rule._only.find(root) if rule._only is not None else []
+    main = rule.mode == "main" and not chosen  # what the operator chose is compared as it is
+    mark_styles(root)
+    if main:
+        mark_frame(root)
+    try:
+        text = bytes(_TEXT(_gathered(root, chosen) if chosen else root)).decode("utf-8", "replace")
+    except etree.XSLTError:
+        return None
+    found = bool(chosen)
+    del root, chosen
+    selection = select(text, main=main)
+    del text
+    blocks = list(_blocks(selection.text, rule))
+    title = next(_blocks(selection.title, rule), None)
+    if title is not None:
+        blocks.insert(0, title)
+    shape = selection.whole, found, title is not None, selection.in_main
+    return PageText(blocks, *shape, selection.left_out) if blocks else None
+
+
+def parsed_page(body: bytes, content_type: str | None, rule: DigestRule) -> Any | None:
+    """The elements of a page without what the rule ignores; None where the page cannot be read."""
+    data = _as_utf8(body, content_type)
+    del body  # what is not needed any more is let go all the way down: a page may be large, a worker may not
+    if not is_readable(data, selected=bool(rule.selectors)):
+        return None
+    root = _parse(data, deep=not rule.selectors)
+    if root is None or (any(one.counts_siblings for one in rule.selectors) and WIDE(root)):
+        return None
+    for selector in rule._selectors:
+        for element in selector.find(root):
+            element.clear(keep_tail=True)
+    return root
+
+
+def page_tree(body: bytes, content_type: str | None) -> Any | None:
+    """The elements of a page that selectors may look through; None where that would take too much."""
+    data = _as_utf8(body, content_type)
+    return _parse(data, deep=False) if is_readable(data, selected=True) else None
+
+
+def _as_utf8(body: bytes, content_type: str | None) -> bytes:
+    """The body in UTF-8, without what could be taken for our marks."""
+    encoding = encoding_of(body, content_type)
+    if encoding != "utf-8":
+        body = body.decode(encoding, "replace").encode("utf-8", "replace")
+    if body.isascii() or b"\xef\xb7" not in body:
+        return body
+    return _NONCHARACTERS.sub("\ufffd".encode(), body)
+
+
+def _parse(data: bytes, *, deep: bool) -> Any | None:
+    """The tree: down to 256 levels, or 2,048 where it may be `deep` and is."""
+    for huge in (False, True):
+        if huge and not (deep and is_readable_deep(data)):
+            break
+        # lxml.html's own parser would ask Python for the class of each element.
+        parser = etree.HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True, remove_pis=True)
+        try:
+            root = etree.fromstring(data, parser)
+        except (etree.LxmlError, ValueError):
+            return None
+        if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+            return root
+    return None
+
+
+def _gathered(root: Any, elements: list[Any]) -> Any:
+    """The elements that lie in none of the others, in the order of the page, moved into one of their own."""
+    chosen = set(elements)
+    inside: set[Any] = set()
+    outermost = []
+    for element in root.iter():
+        if element in chosen and element not in inside:
+            outermost.append(element)
+            inside.update(below for below in element.iter() if below in chosen)
+    gathered = etree.Element("body")
+    for element in outermost:
+        element.tail = None
+        etree.SubElement(gathered, "div").append(element)  # which begins and ends a block
+    return gathered
+
+
+def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
+    """The text cut wherever a block begins or ends."""
+    pieces = text.split(CUT, LIMITS.max_cuts)
+    pieces[-1] = pieces[-1].replace(CUT, " ")
+    texts = rule._texts
+    for piece in pieces:
+        if not (block := piece.strip()):
+            continue
+        # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
+        formatted = False
+        if not block.isprintable() or "  " in block:
+            block = _evened(block)
+            if formatted := _KEPT.search(block) is not None:
+                block = _with_spaces(block)
+        if texts:
+            block = erase(texts, block)
+            block = block if formatted else _evened(block)
+        if block and not (formatted and block.isspace()):
+            yield block
+
+
+def _evened(text: str) -> str:
+    """The text with single spaces, taken apart a stretch at a time: a word takes many times its letters in memory."""
+    if len(text) <= LIMITS.evened_at_once:
+        return " ".join(text.split())
+    stretches: list[str] = []
+    start = 0
+    while start < len(text):
+        space = _SPACE.search(text, start + LIMITS.evened_at_once)
+        end = space.start() if space else len(text)
+        if stretch := " ".join(text[start:end].split()):
+            stretches.append(stretch)
+        start = end
+    return " ".join(stretches)
+
+
+def _with_spaces(block: str) -> str:
+    """The block with the white space that counts."""
+    for space, kept in KEPT_SPACES.items():
+        block = block.replace(kept, space)
+    return "\n".join(_indented(block.split("\n")))
+
+
+def _indented(lines: list[str]) -> list[str]:
+    """Lines without white space at their ends, empty ones around them, and the indentation that all of them share.
+
+    What remains of the indentation is told in steps: a block indented by four spaces or by tabs in place of two is the
+    same text. Spacing inside a line counts.
+    """
+    lines = [line.rstrip().expandtabs(4) for line in lines]
+    while lines and not lines[0]:
+        lines.pop(0)
+    while lines and not lines[-1]:
+        lines.pop()
+    indents = [len(line) - len(line.lstrip()) for line in lines if line]
+    if len(indents) < 2:  # perhaps a line of code in an element of its own, which says nothing of the others
+        return lines
+    least = min(indents, default=0)
+    step = math.gcd(*(indent - least for indent in indents)) or 1
+    found = []
+    for line in lines:
+        text = line.lstrip()
+        found.append("  " * ((len(line) - len(text) - least) // step) + text if line else "")
+    return found

@@ -1,0 +1,117 @@
+"""What a site says of the use of a page: in robots.txt, in headers and in the page's head."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import SaidIn, Statement
+from crawld.read.listing import locate
+from crawld.read.page.head import RSL_TYPE, Head
+from crawld.read.robots import Rule, RuleMatcher, pack_rules
+
+WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+"""Directives whose value follows a colon: any other word before one is the name of a robot."""
+ALL_ROBOTS = "robots"
+SAYING = frozenset({"content-usage", "content-signal", "x-robots-tag", "link"})
+"""Headers that say something of the use of a page."""
+
+
+def directives(words: str) -> Iterable[str]:
+    """The directives of a list, in lower case; of those with a value only the name."""
+    for part in words.split(",")[:100]:
+        word = part.partition(":")[0].strip().lower()
+        if word:
+            yield word
+
+
+def told_in_header(value: str | None, agent: str) -> frozenset[str]:
+    """The directives of `X-Robots-Tag` for us: those for all robots and those after our name."""
+    found: set[str] = set()
+    ours = True
+    for part in (value or "").split(",")[:100]:
+        head, colon, rest = part.partition(":")
+        word = head.strip().lower()
+        if colon and word not in WITH_VALUE and " " not in word:
+            ours = word == agent.lower()
+            word = rest.partition(":")[0].strip().lower()
+        if ours and word:
+            found.add(word)
+    return _spelt_out(found)
+
+
+def told_in_meta(robots: Iterable[tuple[str, str]], agent: str) -> frozenset[str]:
+    """The directives of `<meta>` elements for us: where some are for our name, those for all robots do not count."""
+    by_name: dict[str, set[str]] = {}
+    for name, words in robots:
+        if name in {ALL_ROBOTS, agent.lower()}:
+            by_name.setdefault(name, set()).update(directives(words))
+    return _spelt_out(by_name.get(agent.lower()) or by_name.get(ALL_ROBOTS) or set())
+
+
+def _spelt_out(found: set[str]) -> frozenset[str]:
+    """The directives with what `none` stands for."""
+    return frozenset(found | {"noindex", "nofollow"}) if "none" in found else frozenset(found)
+
+
+_LINK_LICENSE = re.compile(r"<([^<>]{1,2000})>((?:\s*;[^,<>]{0,200}){0,5})", re.IGNORECASE)
+
+
+def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[Statement, ...]:
+    """What the headers of an answer say of its use."""
+    if SAYING.isdisjoint(headers):
+        return ()
+    said: list[Statement] = []
+    for name, place in (("content-usage", SaidIn.USAGE), ("content-signal", SaidIn.SIGNAL)):
+        if words := headers.get(name, "").strip()[: USAGE_LIMITS.max_characters]:
+            said.append((place, words))
+    if told := told_in_header(headers.get("x-robots-tag"), agent):
+        said.append((SaidIn.ROBOTS_TAG, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters]))
+    for target, parameters in _LINK_LICENSE.findall(headers.get("link", "")):
+        words = parameters.lower()
+        if "license" in words and RSL_TYPE in words and (found := locate(target, url)) is not None:
+            said.append((SaidIn.LINK, found[: USAGE_LIMITS.max_characters]))
+            break
+    return tuple(said)
+
+
+def said_in_head(head: Head, agent: str) -> tuple[Statement, ...]:
+    """What the head of a page says of its use."""
+    told = told_in_meta(head.robots, agent)
+    said = [(SaidIn.META, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters])] if told else []
+    return (*said, (SaidIn.LINK_ELEMENT, head.license[: USAGE_LIMITS.max_characters])) if head.license else tuple(said)
+
+
+class RobotsUsage:
+    """What a robots.txt says of the use of the pages of its site: of each kind, the longest path decides."""
+
+    def __init__(self, packed: str) -> None:
+        """Unpack what the parser of robots.txt made."""
+        given = json.loads(packed)
+        self._license: str | None = given.get("license")
+        self._rules = {
+            place: [(len(path), _matcher(path), words) for path, words in given.get(kind, ())]
+            for kind, place in (("signal", SaidIn.ROBOTS_SIGNAL), ("usage", SaidIn.ROBOTS_USAGE))
+        }
+
+    def said(self, url: str) -> tuple[Statement, ...]:
+        """The statements for one page."""
+        said: list[Statement] = []
+        for place, rules in self._rules.items():
+            fits = [(length, words) for length, matcher, words in rules if matcher is None or not matcher.allows(url)]
+            longest = max((length for length, _ in fits), default=0)
+            said += [(place, words) for length, words in fits if length == longest]
+        return (*said, (SaidIn.ROBOTS_LICENSE, self._license)) if self._license else tuple(said)
+
+
+def _matcher(path: str) -> RuleMatcher | None:
+    """Whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
+    packed = None if path in {"", "/", "*", "/*"} else pack_rules([Rule(False, path)])
+    return None if packed is None else RuleMatcher(packed)
+
+
+@lru_cache(512)
+def robots_usage(packed: str) -> RobotsUsage:
+    """The rules of a robots.txt, kept at hand."""
+    return RobotsUsage(packed)

@@ -1,0 +1,1 @@
+"""Worlds, the papers' policies, peers' rules, experiments and the lab. Nothing outside imports it."""

@@ -1,0 +1,180 @@
+"""Kolobov et al. 2019 section 7 and its Fig. 3: how soon a policy that knows nothing has learnt what it needs.
+
+As in the paper there is a copy of every page at the start, rates are guessed to be one change a day, and what has been
+learnt by some moment is judged by the policy it makes, run unchanged under the true rates. So catching up with old
+copies is not mistaken for learning, nor luck for knowledge. Each learner is measured by what it optimises: LambdaCrawl
+by the harmonic cost, the others by freshness; and always beside the same policy with the truth about what it learns.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from crawld.learn.observations import Prior
+from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
+from crawld.research.engine import Run, simulate
+from crawld.research.experiments.ncis import shaped_page
+from crawld.research.experiments.papers import LIMITS as PAPERS_LIMITS
+from crawld.research.experiments.papers import paper_costs, paper_rates
+from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.trial import Experiment, Measures, Trial
+from crawld.research.world import Floats, Population, World, draw_world, run_key
+
+
+@dataclass(frozen=True)
+class LearningLimits:
+    """Numbers that bound and tune this module."""
+
+    epoch: float = 1.0
+    """Kolobov et al.'s learner re-solves once a day; crawld's learns all the time."""
+    steady: float = 5.0
+    settled: float = 10.0
+    judged: float = 30.0
+    first_guess: float = 1.0
+
+
+LIMITS = LearningLimits()
+
+
+MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+"""The days at which knowledge is judged."""
+PRIOR = Prior(1.0, DAY / LIMITS.first_guess, 1.0, 1.0)
+"""Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
+OURS = "greedy-ncis"
+PAPERS = {
+    "lambdacrawl": Learning(partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)),
+    "lambdacrawl-approximate": Learning(
+        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
+    ),
+    "binary-lambdacrawl-epsilon": Learning(
+        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
+    ),
+}
+
+
+class Diary:
+    """A fit that remembers everything it has taught."""
+
+    def __init__(self, learning: Learning, pages: int) -> None:
+        alpha, shape = learning.first_guess
+        nothing = np.zeros(pages)
+        self._fit: Fit = learning.fit()
+        self._epoch = learning.epoch
+        self._taught = [Learnt(np.full(pages, alpha), np.full(pages, shape), nothing, nothing)]
+
+    def __call__(self, seen: Observed) -> Learnt:
+        """Fit, and write it down."""
+        self._taught.append(self._fit(seen))
+        return self._taught[-1]
+
+    def known_at(self, day: float) -> Learnt:
+        """What was believed at that time."""
+        return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
+
+
+class Witness(OnlineCrawler):
+    """crawld as it learns, with what it believed at each mark."""
+
+    def __init__(self, world: World, bandwidth: float) -> None:
+        super().__init__(OURS, world, bandwidth, OnlineLearning(PRIOR, round_share=0.05))
+        self._known = [self.beliefs()]
+
+    def settle(self, page: int, now: float, changed: bool) -> None:
+        """Learn, and write down what is believed where a mark has passed."""
+        super().settle(page, now, changed)
+        while len(self._known) < len(MARKS) and now >= MARKS[len(self._known)]:
+            self._known.append(self.beliefs())
+
+    def known_at(self, day: float) -> Learnt:
+        """What was believed at a mark."""
+        return self._known[min(MARKS.index(day), len(self._known) - 1)]
+
+
+def learn_by(policy: str, world: World, bandwidth: float) -> tuple[Witness | Diary, Run]:
+    """Let the policy learn in the world: its knowledge over time, and what it did."""
+    if policy == OURS:
+        witness = Witness(world, bandwidth)
+        return witness, simulate(world, witness, bandwidth)
+    diary = Diary(PAPERS[policy], world.population.pages)
+    learning = Learning(lambda: diary, PAPERS[policy].epoch, PAPERS[policy].first_guess)
+    crawler = scheduled(policy, world.population, bandwidth, learning=learning, copies=True)
+    return diary, simulate(world, crawler, bandwidth)
+
+
+def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tuple[float, float]:
+    """The freshness and the harmonic cost of a policy that believes that and learns no more.
+
+    LambdaCrawl's kin by the paper's formulas, as in the paper; greedy policies, for which there are none, in a world of
+    their own.
+    """
+    bandwidth = PAPERS_LIMITS.lambda_visited * truth.pages
+    unsignalled = np.zeros(truth.pages, dtype=np.bool_)
+    rates = paper_rates(policy, Population(truth.mu, believed.alpha, truth.lam, truth.nu), unsignalled, bandwidth)
+    if rates is not None:
+        harmonic, binary = paper_costs(rates, truth, unsignalled)
+        return 1.0 - binary, harmonic
+    ledger = simulate(world, convinced(policy, truth.mu, believed, bandwidth), bandwidth).ledger()
+    return ledger.accuracy(LIMITS.settled, world.horizon), ledger.harmonic(LIMITS.settled, world.horizon)
+
+
+def measure_learning(trial: Trial) -> Measures:
+    """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
+    key = run_key(trial.seed, trial.repeat)
+    population = Population.draw(shaped_page, trial.pages, key)
+    policy, pages, bandwidth = trial.contestant, trial.pages, PAPERS_LIMITS.lambda_visited * trial.pages
+    world = draw_world(population, MARKS[-1] + 0.5, key)
+    learner, run = learn_by(policy, world, bandwidth)
+    ledger = run.ledger()
+    # The oracle knows the truth about what its policy learns: Kolobov et al.'s learns no signals.
+    truth = population if policy == OURS else population.without_signals()
+    apart = draw_world(population, LIMITS.settled + LIMITS.judged, run_key(trial.seed, trial.repeat + 1_000_000))
+    certain: Floats = np.full(pages, np.inf)
+    oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
+    judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in MARKS]
+    by_freshness = [accuracy / oracle[0] for accuracy, _ in judged]
+    by_cost = [oracle[1] / harmonic for _, harmonic in judged]
+    shares = by_cost if policy.startswith("lambdacrawl") else by_freshness
+    return {
+        "accuracy": ledger.accuracy(LIMITS.steady, world.horizon),
+        "oracle": oracle[0],
+        "freshness_share_at_0": by_freshness[0],
+        "freshness_share_at_end": by_freshness[-1],
+        **{f"share@{mark:g}": share for mark, share in zip(MARKS, shares, strict=True)},
+    }
+
+
+def days_to_95(means: Measures) -> Measures:
+    """The day from which on the mean share of all repeats is 95 % or more, between marks in proportion."""
+    series = np.array([value for name, value in means.items() if name.startswith("share@")])
+    below = np.flatnonzero(series < 0.95)
+    if not len(below):
+        return {"days_to_95": 0.0}
+    last = int(below[-1])
+    if last + 1 == len(series):
+        return {"days_to_95": float("inf")}
+    part = (0.95 - series[last]) / (series[last + 1] - series[last])
+    return {"days_to_95": float(MARKS[last] + part * (MARKS[last + 1] - MARKS[last]))}
+
+
+LEARNING = Experiment(
+    name="learning",
+    shows="Kolobov et al. Fig. 3: days until a policy that knows nothing has learnt 95 % of its oracle's worth",
+    pages=(100,),
+    repeats=5,
+    contestants=(OURS, *PAPERS),
+    measure=measure_learning,
+    summarise=days_to_95,
+    pairs=tuple((OURS, other) for other in PAPERS),
+    settings={
+        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "burn_in": LIMITS.steady,
+        "epoch": "1 day, greedy-ncis a twentieth of all pages",
+        "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
+        "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
+        "oracle": "accuracy of the policy with true parameters",
+        "share": "of the oracle's worth, by the policy that knows what was learnt by then and learns no more: by "
+        "freshness, lambdacrawl and lambdacrawl-approximate by the harmonic cost, which is what they optimise",
+        "freshness_share": "the same by freshness for everybody",
+        "days_to_95": "from then on the mean share of all repeats is 95 % or more",
+    },
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""What people and programs see of a crawl: control, status, charts, metrics, the HTTP API and the dashboard."""

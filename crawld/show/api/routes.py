@@ -1,0 +1,210 @@
+"""Every endpoint of version 1, once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from crawld import __version__
+from crawld.model.page import PagePart
+from crawld.show.api import copies, following, models, reading, steering
+from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, adapter, add_routes
+from crawld.show.api.following import feed
+from crawld.show.api.models import Problem
+from crawld.store.contract import FreshnessPoint
+from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
+
+# The OpenAPI 3.1 description, made from the models that check requests and write answers.
+
+SCHEMAS = "#/components/schemas/{model}"
+TOKEN = {"type": "http", "scheme": "bearer", "description": "What `crawld token` prints"}
+COMMON = {
+    400: "Something in the request is wrong",
+    401: "The token is missing or wrong",
+    403: "A page of another site may not ask this",
+    421: "This host name is not answered for here",
+    429: "Too many requests without the token",
+    503: "The database cannot be read or written now, or too many requests wait",
+}
+NOT_HTTP = {"text/plain": {"schema": {"type": "string"}}}
+"""What is too long to be read, or is not HTTP, is refused before anybody here sees it."""
+WITH_BODY = {408: "The body came too slowly", 413: "The body is too large", 415: "The body is compressed"}
+
+
+def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The description of these endpoints."""
+    schemas: dict[str, Any] = {}
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
+    _collect(Problem, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "crawld", "version": __version__, "description": "Reads and steers a running crawld."},
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": {"token": TOKEN}},
+        "security": [{"token": []}],
+    }
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": f"{endpoint.method.lower()}_{endpoint.path.rpartition('/')[2]}",
+        "responses": _responses(endpoint, schemas),
+    }
+    if endpoint.reads:
+        operation["parameters"] = _parameters(endpoint.asked, schemas)
+    else:
+        asked = _collect(endpoint.asked, schemas)
+        operation["requestBody"] = {"required": False, "content": {"application/json": {"schema": asked}}}
+    return operation
+
+
+def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    good: dict[str, Any] = {media: {"schema": {"type": "string"}} for media in endpoint.media}
+    if endpoint.answer is not None:
+        good["application/json"] = {"schema": _collect(endpoint.answer, schemas)}
+    problem = {"application/json": {"schema": {"$ref": SCHEMAS.format(model="Problem")}}}
+    found: dict[str, Any] = {"200": {"description": endpoint.summary, "content": good}}
+    every = COMMON | ({} if endpoint.reads else WITH_BODY) | dict(endpoint.statuses)
+    for status, words in sorted(every.items()):
+        content = {} if status == 304 else problem | (NOT_HTTP if status == 400 else {})
+        found[str(status)] = {"description": words} | ({"content": content} if content else {})
+    return found
+
+
+def _parameters(asked: type[RequestModel], schemas: dict[str, Any]) -> list[dict[str, Any]]:
+    schema = asked.model_json_schema(ref_template=SCHEMAS)
+    schemas.update(schema.pop("$defs", {}))
+    required = set(schema.get("required", ()))
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": _without_null(about)}
+        for name, about in schema.get("properties", {}).items()
+    ]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema: one that is not given is left out, never null."""
+    rest = {name: value for name, value in schema.items() if name not in {"title", "anyOf"}}
+    if rest.get("default", 0) is None:
+        del rest["default"]
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
+    if len(kinds) == 1:
+        return {**kinds[0], **rest}
+    return {**rest, "anyOf": kinds} if kinds else rest
+
+
+def _collect(answer: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer, its parts moved to the components."""
+    schema = adapter(answer).json_schema(ref_template=SCHEMAS, mode="serialization")
+    schemas.update(schema.pop("$defs", {}))
+    name = schema.get("title")
+    if isinstance(name, str) and schema.get("type") == "object":
+        schemas[name] = schema
+        return {"$ref": SCHEMAS.format(model=name)}
+    return schema
+
+
+NO_PAGE = {404: "The page is not on the list"}
+NO_COPY = {
+    304: "The copy is the one that was named",
+    404: "There is no copy, or that version is not kept",
+    406: "The copy has no form that was asked for",
+    410: "The page is gone; the header X-Include-Gone: 1 asks for the last copy",
+    422: "Its text takes too much to read",
+}
+NO_PARTS = {404: "There is no copy of the page", 422: "Its copy takes too much to read"}
+NO_PAIR = {404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"}
+
+ENDPOINTS: tuple[Endpoint, ...] = (
+    Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, models.Status),
+    Endpoint("GET", "/v1/pages", "Pages, part by part", reading.pages, models.AskPages, PageLines),
+    Endpoint(
+        "GET", "/v1/page", "One page, its timeline, and why it is not crawled now", reading.page, models.AskPage,
+        models.ExplainedPage, statuses=NO_PAGE,
+    ),
+    Endpoint(
+        "GET", "/v1/versions", "The kept versions of a page", reading.versions, models.AskUrl, models.Versions,
+        statuses=NO_PAGE,
+    ),
+    Endpoint(
+        "GET", "/v1/diff", "The difference between two versions", reading.diff, models.AskDiff, models.Difference,
+        media=("application/json", "text/plain"), statuses=NO_PAIR,
+    ),
+    Endpoint(
+        "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
+        models.SearchAnswer,
+    ),
+    Endpoint(
+        "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
+        media=("*/*",), statuses=NO_COPY,
+    ),
+    Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),
+    Endpoint(
+        "GET", "/v1/events", "Changes as they come, as server-sent events", following.events, models.AskEvents, None,
+        media=("text/event-stream",),
+    ),
+    Endpoint("GET", "/v1/hosts", "How hosts are asked", reading.hosts, models.AskHosts, Sequence[HostLine]),
+    Endpoint(
+        "GET", "/v1/signals", "What signals were worth", reading.signals, models.AskSignals, Sequence[SourceLine]
+    ),
+    Endpoint(
+        "GET", "/v1/freshness", "Freshness over time", reading.freshness, models.AskHistory, Sequence[FreshnessPoint]
+    ),
+    Endpoint(
+        "GET", "/v1/calibration", "Predicted against seen freshness", reading.calibration, models.Nothing,
+        Sequence[CalibrationLine],
+    ),
+    Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
+    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, dict[str, Any]),
+    Endpoint(
+        "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, models.Status
+    ),
+    Endpoint("POST", "/v1/pause", "Pause", steering.pause, models.Nothing, models.Status),
+    Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, models.Status),
+    Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
+    Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
+    Endpoint(
+        "POST", "/v1/pages", "Keep pages, and wait for their first copies", steering.add_pages, models.AddPages,
+        models.AddAnswer,
+    ),
+    Endpoint(
+        "POST", "/v1/refresh", "Crawl pages now, before all others", steering.refresh, models.AskRefresh,
+        models.RefreshAnswer,
+    ),
+    Endpoint(
+        "GET", "/v1/parts", "The parts of a page that can be ignored", reading.page_parts, models.AskUrl,
+        Sequence[PagePart], statuses=NO_PARTS,
+    ),
+    Endpoint("GET", "/v1/rules", "What of pages is compared", reading.rules, models.AskRules, models.RulesAnswer),
+    Endpoint(
+        "POST", "/v1/rules", "Ignore parts of pages, or compare them again", steering.rules, models.SetRules,
+        models.RulesAnswer,
+    ),
+    Endpoint("GET", "/v1/read", "Which changes were read", reading.read, models.Nothing, models.ReadAnswer),
+    Endpoint("POST", "/v1/read", "Mark changes as read", steering.mark_read, models.SetRead, models.ReadAnswer),
+    Endpoint(
+        "GET", "/v1/actions", "What was done to the crawl, and by whom", reading.actions, models.AskActions,
+        Sequence[models.ActionAnswer],
+    ),
+    Endpoint("POST", "/v1/undo", "Undo an action", steering.undo, models.AskUndo, models.ActionAnswer),
+    Endpoint(
+        "GET", "/v1/feed", "The newest changes as an Atom feed", feed, models.AskFeed, None,
+        media=("application/atom+xml",), statuses=NO_PAGE,
+    ),
+)  # fmt: skip
+
+
+def add_v1(app: web.Application, parts: EndpointParts) -> None:
+    """Let an application answer version 1, with its description."""
+    app[following.FOLLOWERS] = asyncio.Semaphore(following.LIMITS.max_followers)
+    app[copies.SERVED] = asyncio.Semaphore(copies.LIMITS.max_copies)
+    add_routes(app, ENDPOINTS, parts)
+    described = web.json_response(describe(ENDPOINTS)).body
+
+    async def openapi(_: web.Request) -> web.Response:
+        return web.Response(body=described, content_type="application/json")
+
+    app.router.add_get("/v1/openapi.json", openapi)

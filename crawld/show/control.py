@@ -1,0 +1,347 @@
+"""Steering while running: each change takes effect from the next slot and is kept over a restart."""
+
+import asyncio
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from crawld.choose.host_gate import HostGate
+from crawld.crawl.asked_pages import Answer, ReadClaim
+from crawld.crawl.loop import Crawler
+from crawld.crawl.reasons import hosts_in_trouble
+from crawld.crawl.slot_log import bottleneck
+from crawld.model.errors import InputError
+from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
+from crawld.model.metrics import HookStanding
+from crawld.model.page import BY_HAND, Mark, Page, Wanted
+from crawld.model.signal import SOURCES
+from crawld.model.units import format_rate, parse_rate
+from crawld.model.url import host_of, identity
+from crawld.model.web import RobotsFailure
+from crawld.model.why import LASTING, Reason, Why, most_decisive_first
+from crawld.pages.page_set import PageSet
+from crawld.read.page.rules import DigestRules
+from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.forecasts import Forecasts
+from crawld.store.contract import ActionLog, Adoption
+from crawld.store.control import Refreshed, Reload, Steered
+
+log = logging.getLogger("crawld")
+BANDWIDTH, PAUSED = "bandwidth", "paused"
+OWN_WAITS = frozenset({Why.GONE, Why.FAILING, Why.MIN_INTERVAL})
+"""Waits of a page that a request for it now skips."""
+KEPT_SECONDS = 5.0
+"""For which an answer waits until what was steered is written."""
+
+
+class Steering:
+    """Implements `interfaces.Control` over the daemon's parts."""
+
+    def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
+        self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
+        self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
+        self._forecasts, self._rules = forecasts, rules
+        self.actions: ActionLog = Actions(self, crawler.store, crawler.clock)
+        self._rate = crawler.status.bandwidth
+        self._paused = False
+        self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
+        self.hooks: Callable[[], Sequence[HookStanding]] = tuple  # how each hook stands: there are none
+
+    async def restore(self, configured: float, *, insist: bool) -> None:
+        """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
+        kept = None if insist else await self._store.setting(BANDWIDTH)
+        self._rate = configured
+        if kept is not None:
+            try:
+                self._rate = parse_rate(float(kept))
+            except (InputError, ValueError):
+                log.warning(
+                    "the bandwidth kept from an earlier run cannot be used: the configured one holds instead",
+                    extra={"kept": kept, "bandwidth": format_rate(configured)},
+                )
+                insist = True
+        if insist:
+            await self._store.change_setting(BANDWIDTH, None, now=self._clock.now())
+        self._paused = await self._store.setting(PAUSED) == "yes"
+        await self.restore_marks()
+        self._apply()
+
+    async def restore_marks(self) -> None:
+        """Take over what operators have marked, as it is kept."""
+        self._rules.change_marks(parse_marks(await self._store.setting(MARKS)))
+
+    async def status(self) -> dict[str, object]:
+        """What the daemon is doing now."""
+        return self.figures()
+
+    def figures(self) -> dict[str, object]:
+        """The same, for whoever cannot wait."""
+        status, now = self._crawler.status, self._clock.now()
+        measured = self._crawler.audits.measured()
+        chooser = self._scheduler.chooser
+        return {
+            "pages": self._scheduler.documents,
+            "bandwidth": self._rate,
+            "paused": self._paused,
+            "requests": status.requests,
+            "requests_by_purpose": status.by_purpose(),
+            "requests_by_outcome": status.by_outcome(),
+            "slots_served": status.slots - status.idle_slots,
+            "slots_by_use": _by_use(status.spent()),
+            "verdicts": dict(status.verdicts),
+            "troubles": dict(status.troubles),
+            "in_flight": status.in_flight,
+            "waiting": status.waiting,
+            "idle_slots": status.idle_slots,
+            "idle_because": dict(status.idle),
+            "skipped_slots": status.skipped_slots,
+            "bytes": status.bytes,
+            "uptime_seconds": now - status.started_at,
+            "predicted_freshness": self._forecasts.freshness.predicted(),
+            "measured_freshness": None
+            if measured is None
+            else dict(zip(("mean", "low", "high"), measured, strict=True)),
+            "level": chooser.level,
+            "active_pages": chooser.active,
+            "evaluations": chooser.pages.evaluations,
+            "picks": chooser.picks,
+            "faults": status.faults,
+            "starting": status.starting,
+            "reload_refused": status.reload_refused,
+            "list_held_back": status.list_held_back,
+            "pid": os.getpid(),
+            "min_interval_seconds": chooser.pages.intervals.shortest,
+            "max_interval_seconds": chooser.pages.intervals.longest,
+            "hooks": [asdict(hook) for hook in self.hooks()],
+            **self._troubles(now),
+        }
+
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
+
+    def healthy(self) -> bool:
+        """Whether slots are served and the store takes what is recorded."""
+        return self._crawler.serves_slots() and self._store.healthy
+
+    def _troubles(self, now: float) -> dict[str, object]:
+        """Everything that may keep pages from being crawled: the store, hosts, robots.txt, and slots without use."""
+        store, robots = self._store, self._crawler.robots_failures(now)
+        slots = self._crawler.slots.report(self._clock.monotonic())
+        return {
+            "store": {
+                "healthy": store.healthy,
+                "trouble": store.trouble,
+                "since": store.trouble_since,
+                "backlog": store.backlog,
+                "lost": store.lost,
+            },
+            "hosts": hosts_in_trouble(self._gate, self._pages, now),
+            "robots_unavailable": {
+                "count": len(robots),
+                "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
+            },
+            "turned_away": sum_up_turned_away(self._pages.turned_away()),
+            "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
+        }
+
+    def _robots_trouble(self, failure: RobotsFailure) -> dict[str, object]:
+        """A robots.txt that is unavailable; it is not tried again before its host may be asked."""
+        host = host_of(failure.origin)
+        waits = self._gate.export(self._gate.host(host)).blocked_until if self._gate.knows(host) else 0.0
+        return asdict(failure) | {"until": max(failure.until, waits)}
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on."""
+        self._rate = rate
+        self._apply()
+        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
+
+    async def pause(self, *, paused: bool) -> None:
+        """Pause, or go on."""
+        self._paused = paused
+        self._apply()
+        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
+
+    def _apply(self) -> None:
+        self._crawler.change_bandwidth(0.0 if self._paused else self._rate)
+
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> Steered:
+        """Block or unblock a known host, give it a delay of its own or drop that."""
+        if not self._gate.knows(name):
+            raise InputError(f"{name}: no page is on this host")
+        state = steer(self._gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay)
+        self._store.record_host(state)
+        return Steered(state, float(self._gate.delay[self._gate.host(name)]), kept=await self._kept())
+
+    async def _kept(self) -> bool:
+        """Whether what was recorded is in the database; not so where that takes long or cannot be written now."""
+        if not self._store.healthy:
+            return False
+        try:
+            async with asyncio.timeout(KEPT_SECONDS):
+                await self._store.flush()
+        except TimeoutError:
+            return False
+        return True
+
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
+        """Take further pages in beside the list."""
+        return await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=False)
+
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
+        """Retire pages, whoever listed them."""
+        return await self._page_set.retire(urls, now=self._clock.now(), keep_out=keep_out)
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer."""
+        return await self._store.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL."""
+        return await self._store.origins(urls)
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others; what became of them after so many seconds at the most."""
+        known = {identity(one.url): one.id for one in await self._store.listed(urls)}
+        answers = {url: self.ask_now(known.get(identity(url), -1)) for url in urls}
+        asked = [answer for answer in answers.values() if answer is not None]
+        if asked and wait > 0:
+            await asyncio.wait(asked, timeout=wait)
+            await self._kept()  # the next read sees what came
+        return [self._refreshed(url, known.get(identity(url), -1), answer) for url, answer in answers.items()]
+
+    def ask_now(self, page_id: int, claim: ReadClaim = ReadClaim.ORDER) -> "asyncio.Future[Answer] | None":
+        """Have a page crawled before all others; what that brings, or None where it is not here."""
+        page = self._pages.get(page_id)
+        if page is None:
+            return None
+        asked = self._crawler.asked.ask(page, self._clock.now(), under_way=self._scheduler.held(page_id), claim=claim)
+        self._crawler.wake()
+        return asked
+
+    def _refreshed(self, url: str, page_id: int, answer: "asyncio.Future[Answer] | None") -> Refreshed:
+        if answer is None:
+            return Refreshed(url, "unknown", "it is not on the list: `crawld urls add URL` adds it")
+        if not answer.done():
+            reasons = self._reasons(self._pages[page_id], self._clock.now())
+            return Refreshed(url, "waiting", reasons[0].sentence(self._clock.now()))
+        if isinstance(found := answer.result(), str):
+            return Refreshed(url, "refused", found)
+        trouble = f" ({found.trouble})" if found.trouble else ""
+        sentence = f"{found.verdict.value}{trouble}"
+        return Refreshed(url, "crawled", sentence, found.verdict.value, found.at, found.status, found.trouble)
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that operators have marked as not to be compared."""
+        return self._rules.marks
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on."""
+        self._rules.change_marks(marks)
+        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change by the settings."""
+        return rule_document(self._rules, url)
+
+    async def explain(self, page_id: int) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now."""
+        return self.explained(page_id)
+
+    def explained(self, page_id: int) -> dict[str, object] | None:
+        """The same, for whoever cannot wait."""
+        page, standing = self._pages.get(page_id), self._scheduler.standing(page_id)
+        if page is None or standing is None:
+            return None
+        now, host = self._clock.now(), self._gate.host(page.host)
+        seen = not math.isnan(standing.last)
+        reasons = self._reasons(page, now)
+        expected = self._expected_at(page.id, host, reasons, now)
+        return {
+            "url": page.url,
+            "host": page.host,
+            "state": self._pages.state(page.id).value,
+            "importance": standing.importance,
+            "significance": standing.significance,
+            "last_crawl_at": standing.last if seen else None,
+            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
+            "freshness": self._scheduler.freshness_of(page.id, now),
+            "value": self._scheduler.value_of(page.id, now) if seen else None,
+            "level": self._scheduler.chooser.level,
+            "host_ready_in_seconds": _finite(max(0.0, float(self._gate.ready_at[host]) - now)),
+            "expected_in_seconds": None if expected is None else expected - now,
+            "reason": reasons[0].why.value,
+            "why_not_now": reasons[0].sentence(now),
+            "reasons": [reason.document(now) for reason in reasons],
+        }
+
+    def _reasons(self, page: Page, now: float) -> list[Reason]:
+        """Every reason why the page is not crawled now, the most decisive first; there is always one."""
+        found = self._crawler.reasons.of(page, now)
+        asked = page.id in self._crawler.asked
+        if asked:  # neither its own waits nor its value keep it back
+            found = [reason for reason in found if reason.why not in OWN_WAITS]
+        if self._paused:
+            found.append(Reason(Why.PAUSED))
+        elif self._rate == 0:
+            found.append(Reason(Why.NO_BANDWIDTH))
+        if asked and not found:
+            return [Reason(Why.NEXT)]
+        if not any(reason.why is not Why.ROBOTS_UNKNOWN for reason in found):
+            worth = self._worth(page.id, now)
+            found = [worth] if worth.why is Why.NOT_WORTH_IT else found or [worth]
+        return most_decisive_first(found)
+
+    def _worth(self, page_id: int, now: float) -> Reason:
+        """Whether the page's turn has come, where nothing but its crawl value decides."""
+        value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
+        if value >= level:
+            return Reason(Why.NEXT)
+        expected = self._scheduler.expected_at(page_id, now)
+        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
+        return Reason(Why.NOT_WORTH_IT, expected, text)
+
+    def _expected_at(self, page_id: int, host: int, reasons: Sequence[Reason], now: float) -> float | None:
+        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
+        if any(reason.why in LASTING for reason in reasons):
+            return None
+        if self._scheduler.held(page_id):
+            return now
+        waits = (reason.until for reason in reasons if reason.until is not None)
+        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]), *waits, now)
+        return _finite(at)
+
+    async def reload(self, *, retire: bool = False) -> Reload:
+        """Read the settings and the URL list again."""
+        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload(retire)
+
+
+def steer(
+    gate: HostGate, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+) -> HostState:
+    """Change what the operator said of a host; what is to be remembered of it now."""
+    host = gate.host(name)
+    if delay is not None or drop_delay:
+        gate.set_delay(host, None if drop_delay else delay)
+    if blocked is not None:
+        (gate.block if blocked else gate.unblock)(host)
+    return gate.export(host)
+
+
+def _by_use(spent: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """What became of the slots so far as JSON: counts by outcome, by use."""
+    found: dict[str, dict[str, int]] = {}
+    for (use, outcome), count in spent.items():
+        found.setdefault(use, {})[outcome] = count
+    return found
+
+
+def _finite(seconds: float) -> float | None:
+    """A time as JSON can say it: None for one that does not come by itself."""
+    return seconds if math.isfinite(seconds) else None

@@ -1,0 +1,202 @@
+"""Templates to HTML: everything is escaped but the charts, which escape themselves."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from crawld import __version__
+from crawld.model.errors import CrawldError
+from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
+from crawld.show.dashboard import words
+from crawld.store.contract import Action
+from crawld.store.control import Control
+from crawld.store.views import PageTexts, ReadModel
+
+
+@dataclass(frozen=True)
+class RenderingLimits:
+    """Numbers that bound and tune this module."""
+
+    kept_seconds: float = 60.0
+    """For which an answer serves: estimates move slowly, and a forecast of many pages takes seconds."""
+    max_kept: int = 8
+    patience_seconds: float = 0.1
+    """For which a view that only mentions a forecast waits; then it goes without."""
+
+
+LIMITS = RenderingLimits()
+
+
+VIEWS = (
+    ("Overview", "/"),
+    ("Pages", "/pages"),
+    ("Search", "/search"),
+    ("Changes", "/changes"),
+    ("Hosts", "/hosts"),
+    ("Forecast", "/forecast"),
+    ("Calibration", "/calibration"),
+    ("Log", "/actions"),
+)
+FILTERS = (
+    "share", "count", "rate", "duration", "age", "date", "iso", "figure", "size", "split_url", "stamp", "words_of",
+)  # fmt: skip
+"""Of `words`, what templates use."""
+TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a browser is shown: a template, which view it belongs to, and what the template needs."""
+
+    template: str
+    title: str
+    here: str
+    now: float
+    context: Mapping[str, object] = field(default_factory=dict)
+    status: int = 200
+    notice: Action | None = None  # what was just done
+    back: str = "/"  # the address of the view, where forms lead back to
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that pages link to, under a name that changes with its content."""
+
+    path: str
+    content_type: str
+    body: bytes
+
+
+def _assets() -> dict[str, Asset]:
+    found = {}
+    for name in ("dashboard.css", "dashboard.js", "icon.svg"):
+        body = files("crawld.show.dashboard").joinpath("static", name).read_bytes()
+        if name == "dashboard.css":  # charts bring their own rules; the browser is given one stylesheet
+            charts = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}\n"
+            body = charts.encode() + body
+        digest = hashlib.sha256(body).hexdigest()[:12]
+        stem, _, kind = name.rpartition(".")
+        found[name] = Asset(f"/static/{stem}.{digest}.{kind}", TYPES[kind], body)
+    return found
+
+
+def _svg(chart: Chart, height: int = 250) -> Markup:
+    return Markup(draw(chart, height=height))  # noqa: S704 - the charts escape what they are given
+
+
+def _key(chart: Chart, at: int) -> Markup:
+    return Markup(key(chart, at))  # noqa: S704 - made of numbers alone
+
+
+def _marked(text: str) -> Markup:
+    """Text in which what stands between backquotes is shown as code."""
+    parts = text.split("`")
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+
+
+class Renderer:
+    """Makes HTML of views; safe to be used in several threads."""
+
+    def __init__(self) -> None:
+        self.assets = _assets()
+        self._templates = Environment(
+            loader=PackageLoader("crawld.show.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        for name in FILTERS:
+            self._templates.filters[name] = getattr(words, name)
+        self._templates.filters |= {"svg": _svg, "table": data_table, "key": _key, "marked": _marked}
+        self._templates.globals |= {
+            "link": words.link,
+            "static": lambda name: self.assets[name].path,
+            "views": VIEWS,
+            "version": __version__,
+        }
+
+    def html(self, view: View) -> str:
+        """The whole page."""
+        template = self._templates.get_template(view.template)
+        given = {"title": view.title, "here": view.here, "now": view.now, "notice": view.notice, "back": view.back}
+        return template.render(given | dict(view.context))
+
+
+# Forecasts for views: kept for a minute, and for whoever cannot wait the last one.
+
+Document = Mapping[str, Any]
+Question = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The freshness that is held in the long run at one rate."""
+
+    ours: float
+    round_robin: float
+
+
+class CachedForecasts:
+    """Asks the daemon for forecasts, each question once a minute."""
+
+    def __init__(self, control: Control, now: Callable[[], float]) -> None:
+        self._control, self._now = control, now
+        self._asked: dict[Question, tuple[float, asyncio.Task[Document]]] = {}
+        self._last: Expected | None = None
+
+    async def of(self, rates: Sequence[float]) -> Document:
+        """What the rate set and these rates buy; InputError where the policy has no forecast."""
+        return await asyncio.shield(self._task(tuple(rates)))
+
+    async def latest(self, bandwidth: float) -> Expected | None:
+        """What is expected at the rate set, as far as it is known already."""
+        task = self._task((bandwidth,))
+        if self._last is None:
+            await asyncio.wait((task,), timeout=LIMITS.patience_seconds)
+        if task.done():
+            self._last = _expected(task)
+        return self._last
+
+    def _task(self, question: Question) -> "asyncio.Task[Document]":
+        """The answer to a question, under way or given; the oldest are forgotten."""
+        at, task = self._asked.get(question, (float("-inf"), None))
+        if task is None or (task.done() and not 0 <= self._now() - at <= LIMITS.kept_seconds):
+            self._asked.pop(question, None)
+            task = asyncio.create_task(self._ask(question))
+            self._asked[question] = self._now(), task
+            for old in list(self._asked)[: -LIMITS.max_kept]:
+                del self._asked[old]
+        return task
+
+    async def _ask(self, question: Question) -> Document:
+        return await self._control.forecast(list(question))
+
+
+def _expected(task: "asyncio.Task[Document]") -> Expected | None:
+    try:
+        found = task.result()["expected"]
+    except (CrawldError, asyncio.CancelledError):
+        return None  # this policy has no forecast, or the daemon ends
+    return None if found is None else Expected(found["freshness"], found["round_robin"])
+
+
+# What views are made from.
+
+
+class Sources:
+    """The daemon, what it has committed, the texts of copies, the time, and what opens the feed of changes."""
+
+    def __init__(
+        self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float], feed_key: str = ""
+    ) -> None:
+        self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
+        self.forecasts = CachedForecasts(control, now)

@@ -1,1 +1,0 @@
-"""The driver that simulates: the daemon's own scheduler in simulated time."""

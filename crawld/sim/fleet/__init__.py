@@ -1,1 +1,0 @@
-"""A fleet in simulated time: its world, and its workers with the daemon's own parts."""

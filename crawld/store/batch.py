@@ -1,0 +1,283 @@
+"""What is queued, folded into the few bulk statements that one transaction runs. Pure: nothing here awaits."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
+from crawld.model.fetched import TURNED_AWAY, RobotsState
+from crawld.model.host import FrameChange, HostState
+from crawld.model.page import Alias, PageState
+from crawld.model.signal import SOURCES, Signal, SignalGain
+from crawld.model.usage import usage_of
+from crawld.store.contract import FreshnessPoint, Poll, Record
+from crawld.store.tables import by_source
+
+Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState | SignalGain
+Row = Mapping[str, Any]
+Fields = tuple[Any, ...]
+CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
+TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
+"""Verdicts that whoever follows the changes is told of."""
+SECONDS_PER_DAY = 86_400
+EVERY = 1 << 40  # more signals than any page has
+_INDEX = {source: i for i, source in enumerate(SOURCES)}
+CRAWL = (
+    "page_id", "at", "verdict", "status", "trouble", "detail", "tau", "bytes", "duration", "magnitude", "predicted",
+    "conditional", "audit", "reverted", *by_source("signals"),
+)  # fmt: skip
+"""The columns of a row of `crawls`."""
+SIGNAL = ("page_id", "source", "seen_at", "claimed_at", "stale")
+"""The columns of a row of `signals`."""
+_NO_SIGNALS = (0,) * len(SOURCES)
+
+
+def storable(text: str | None) -> str | None:
+    """Text that both databases take: without NUL and without lone surrogates."""
+    if text is None:
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def known(number: float | None) -> float | None:
+    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
+    return None if number is None or math.isnan(number) else number
+
+
+def _none() -> list[int]:
+    return [0] * len(SOURCES)
+
+
+@dataclass(slots=True)
+class SignalChange:
+    """What a batch does to the counts of one page's signals, by source."""
+
+    every: list[int] = field(default_factory=_none)
+    since_first: list[int] = field(default_factory=_none)  # after the batch's first success
+    # Signals not yet answered by a crawl become max(floor, before + shift): a success takes away those it knew of,
+    # and those seen while it was under way stay.
+    floor: list[int] = field(default_factory=_none)
+    shift: list[int] = field(default_factory=_none)
+
+    def answered(self, known: tuple[int, ...]) -> None:
+        """A success took away the signals that it knew of."""
+        self.shift = [shift - n for shift, n in zip(self.shift, known, strict=True)]
+        self.floor = [max(0, floor - n) for floor, n in zip(self.floor, known, strict=True)]
+
+    def came(self, source: int, *, first_seen: bool) -> None:
+        """A signal came, of the source at this index; `first_seen`: after the batch's first success."""
+        self.every[source] += 1
+        self.shift[source] += 1
+        self.floor[source] += 1
+        self.since_first[source] += first_seen
+
+
+@dataclass(slots=True)
+class PageChange:
+    """What a batch does to one page's row."""
+
+    state: PageState | None = None
+    attempt: float | None = None
+    success: float | None = None
+    first_success: float | None = None
+    change: float | None = None
+    still: bool = True  # no crawl found the page newly gone or there: `gone_since` stays as it is
+    gone_since: float | None = None
+    failures: int = 0
+    crawls: int = 0
+    changes: int = 0
+    failed: int = 0
+    title: str | None = None
+    language: str | None = None
+    content_type: str | None = None
+    turned_away: str | None = None  # by the latest crawl
+    signals: "SignalChange | None" = None  # None: none came, no crawl answered one, and none was the first success
+
+    def crawled(self, record: Record) -> None:
+        """Take in a finished attempt."""
+        crawl = record.crawl
+        self.state, self.attempt, self.failures = record.state, crawl.at, record.failures
+        self.turned_away = crawl.trouble if crawl.trouble in TURNED_AWAY else None
+        self.crawls += 1
+        if not crawl.verdict.succeeded:
+            self.failed += 1
+            return
+        self.success = crawl.at
+        self.title, self.language = record.title or self.title, record.language or self.language
+        if record.memory is not None:
+            self.content_type = record.memory.content_type or self.content_type
+        if self.first_success is None:
+            self.first_success = crawl.at
+        if crawl.tau is None or not crawl.signals or any(crawl.signals):
+            self.signals = self.signals or SignalChange()
+            self.signals.answered(crawl.signals or (EVERY,) * len(SOURCES))
+        if crawl.verdict is Verdict.GONE:
+            self.still, self.gone_since = False, crawl.at
+        elif record.state is not PageState.GONE:
+            self.still, self.gone_since = False, None
+        if crawl.verdict is Verdict.CHANGED or (crawl.verdict is Verdict.GONE and crawl.tau is not None):
+            self.changes += 1
+            self.change = crawl.at
+
+    def signalled(self, signal: Signal) -> None:
+        """Take in a signal; a stale one is not counted."""
+        if signal.stale:
+            return
+        self.signals = self.signals or SignalChange()
+        self.signals.came(_INDEX[signal.source], first_seen=self.first_success is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A copy of a page; where it `renews`, it takes the place of the copy before."""
+
+    page_id: int
+    at: float
+    content_type: str | None
+    body: bytes
+    renews: bool = False
+    change: int | None = None  # the change that brought it, as an index of the batch's `changes`
+
+
+@dataclass(slots=True)
+class Batch:
+    """One transaction's worth of rows, in the order they were queued."""
+
+    pages: dict[int, PageChange] = field(default_factory=dict)
+    crawls: list[Fields] = field(default_factory=list)  # in the order of `CRAWL`
+    changes: list[Row] = field(default_factory=list)
+    signals: list[Fields] = field(default_factory=list)  # in the order of `SIGNAL`
+    aliases: dict[int, Alias] = field(default_factory=dict)  # by page
+    memories: dict[int, Memory] = field(default_factory=dict)
+    bodies: list[Body] = field(default_factory=list)
+    latest_body: dict[int, int] = field(default_factory=dict)  # of each page, as an index of `bodies`
+    hosts: dict[str, HostState] = field(default_factory=dict)
+    robots: dict[str, RobotsState] = field(default_factory=dict)  # by origin
+    points: dict[float, FreshnessPoint] = field(default_factory=dict)
+    polls: list[Poll] = field(default_factory=list)
+    frame_changes: dict[tuple[str, float], FrameChange] = field(default_factory=dict)
+    gains: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # sums by host and source
+    calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    unarchived: set[int] = field(default_factory=set)  # pages of which no earlier versions are to be kept
+
+    def add(self, item: Item) -> None:
+        """Fold in one queued thing."""
+        match item:
+            case Record():
+                self._add_record(item)
+            case Signal():
+                self.pages.setdefault(item.page_id, PageChange()).signalled(item)
+                self.signals.append(signal_row(item))
+            case HostState():
+                self.hosts[item.name] = item
+            case RobotsState():
+                self.robots[item.origin] = item
+            case FreshnessPoint():
+                self.points[item.at] = item
+            case Poll():
+                self.polls.append(item)
+            case FrameChange():
+                self.frame_changes[item.host, item.first_at] = item
+            case SignalGain():
+                sums = self.gains.setdefault((item.host, item.source.value), [0, 0, 0.0, 0.0])
+                for at, number in enumerate((item.confirmed, item.in_vain, item.gain, item.saved)):
+                    sums[at] += number
+
+    def _add_record(self, record: Record) -> None:
+        crawl = record.crawl
+        self.pages.setdefault(crawl.page_id, PageChange()).crawled(record)
+        self.crawls.append(crawl_row(crawl))
+        told = crawl.verdict in TOLD
+        if told:
+            self.changes.append(change_row(crawl))
+        if record.alias is not None:
+            self._add_alias(crawl, record.alias, told=told)
+        self._calibrate(crawl)
+        if record.memory is not None:
+            self.memories[crawl.page_id] = record.memory
+        if record.body is not None:
+            content_type = record.memory.content_type if record.memory else None
+            moved = record.alias is not None and record.alias.of is not None  # told after the change itself
+            renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 - moved if told else None
+            self._add_body(Body(crawl.page_id, crawl.at, storable(content_type), record.body, renews, change))
+        if record.usage:
+            self.changes.append({**change_row(crawl), "verdict": ChangeVerdict.USAGE.value, "magnitude": None})
+        if record.memory is not None and usage_of(record.memory.said).noarchive:
+            self.unarchived.add(crawl.page_id)
+        if record.host is not None:
+            self.hosts[record.host.name] = record.host
+
+    def _add_alias(self, crawl: Crawl, alias: Alias, *, told: bool) -> None:
+        """Take in that a page moved, or is a page of its own again: also where it is what it was, that is told."""
+        self.aliases[crawl.page_id] = alias
+        if alias.of is not None:
+            moved = {"verdict": ChangeVerdict.MOVED.value, "magnitude": None, "moved_to": alias.url}
+            self.changes.append({**change_row(crawl), **moved})
+        elif not told or crawl.verdict is Verdict.CHANGED:
+            row = self.changes.pop() if told else change_row(crawl)
+            self.changes.append({**row, "verdict": ChangeVerdict.BACK.value})
+
+    def _add_body(self, body: "Body") -> None:
+        """Take in a copy; one that renews another copy of the batch takes its place."""
+        earlier = self.latest_body.get(body.page_id)
+        if body.renews and earlier is not None:
+            self.bodies[earlier] = replace(body, renews=self.bodies[earlier].renews, change=self.bodies[earlier].change)
+        else:
+            self.latest_body[body.page_id] = len(self.bodies)
+            self.bodies.append(body)
+
+    def _calibrate(self, crawl: Crawl) -> None:
+        predicted = known(crawl.predicted)
+        if predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
+            return
+        tenth = min(9, max(0, int(predicted * 10)))
+        sums = self.calibration.setdefault((int(crawl.at // SECONDS_PER_DAY), tenth), [0, 0, 0.0])
+        sums[0] += 1
+        sums[1] += crawl.verdict is Verdict.UNCHANGED
+        sums[2] += predicted
+
+
+def fold(items: Iterable[Item]) -> Batch:
+    """The batch that does what the items say, in their order."""
+    batch = Batch()
+    for item in items:
+        batch.add(item)
+    return batch
+
+
+def crawl_row(crawl: Crawl) -> Fields:
+    """The row of `crawls`."""
+    return (
+        crawl.page_id,
+        crawl.at,
+        crawl.verdict.value,
+        crawl.status,
+        storable(crawl.trouble),
+        storable(crawl.detail),
+        known(crawl.tau),
+        crawl.bytes,
+        crawl.duration,
+        known(crawl.magnitude),
+        known(crawl.predicted),
+        crawl.conditional,
+        crawl.audit,
+        crawl.reverted,
+        *(crawl.signals or _NO_SIGNALS),
+    )
+
+
+def change_row(crawl: Crawl) -> Row:
+    """The row of `changes`, but for its number."""
+    return {
+        "page_id": crawl.page_id,
+        "at": crawl.at,
+        "verdict": crawl.verdict.value,
+        "magnitude": known(crawl.magnitude),
+        "moved_to": None,
+    }
+
+
+def signal_row(signal: Signal) -> Fields:
+    """The row of `signals`."""
+    return signal.page_id, signal.source.value, signal.seen_at, signal.claimed_at, signal.stale

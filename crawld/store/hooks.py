@@ -1,0 +1,153 @@
+"""What is kept of the hooks: their figures, and how much waits for each."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Text, bindparam, delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.store import tables
+from crawld.store.bulk import added_once, replacing, run
+from crawld.store.changes import ChangeSignal, bounds, changes_after
+from crawld.store.contract import HookDelivery, HookFigures, NewChange, News, QueueWrites, Waiting
+from crawld.store.database import WriteConnection
+from crawld.store.engine import keep_trying
+from crawld.store.views import Change
+
+_row, _hook = tables.deliveries.c, tables.hooks.c
+
+
+async def read_figures(connection: AsyncConnection) -> dict[str, HookFigures]:
+    """What became of each hook's changes so far, by name."""
+    columns = (
+        _hook.name, _hook.cursor, _hook.delivered, _hook.dropped, _hook.delivered_at, _hook.trouble, _hook.trouble_since
+    )  # fmt: skip
+    return {row.name: HookFigures(*row[1:]) for row in await connection.execute(select(*columns))}
+
+
+async def read_queues(connection: AsyncConnection) -> dict[str, tuple[int, float]]:
+    """How many changes wait for each hook, and since when the oldest does."""
+    query = select(_row.hook, func.count(), func.min(_row.added_at)).group_by(_row.hook)
+    return {hook: (int(count), float(oldest)) for hook, count, oldest in await connection.execute(query)}
+
+
+# The queue of the hooks: what waits for each, and what became of the rest. Implements `interfaces.HookStore`.
+
+T = TypeVar("T")
+_row, _hook = tables.deliveries.c, tables.hooks.c
+FORGET = delete(tables.deliveries).where(
+    _row.hook == bindparam("b_hook", type_=Text), _row.change == bindparam("b_change", type_=BigInteger)
+)
+FORGET_TO = delete(tables.deliveries).where(
+    _row.hook == bindparam("b_hook", type_=Text), _row.change <= bindparam("b_change", type_=BigInteger)
+)
+
+
+class StoredHooks:
+    """Writes on the store's one writing connection, in turn with the crawls; reads see what is committed."""
+
+    def __init__(
+        self,
+        writing: Callable[[], WriteConnection],
+        reading: Callable[[], AsyncEngine],
+        signal: ChangeSignal,
+        shown: str,
+        *,
+        shared: bool = False,
+    ) -> None:
+        self._writing, self._reading, self._signal, self._shown = writing, reading, signal, shown
+        self._shared = shared
+
+    async def open_hooks(self, names: Sequence[str]) -> Mapping[str, HookFigures]:
+        """Keep these hooks and forget others with all that waits for them; a new one begins with the next change.
+
+        In a fleet nothing is forgotten: settings of workers may differ, and another may know the hook.
+        """
+
+        async def opened(connection: AsyncConnection) -> Mapping[str, HookFigures]:
+            if not self._shared:
+                await connection.execute(delete(tables.deliveries).where(_row.hook.not_in(names)))
+                await connection.execute(delete(tables.hooks).where(_hook.name.not_in(names)))
+            found = await read_figures(connection)
+            _, last = await bounds(connection)
+            return {name: found.get(name) or HookFigures(cursor=last) for name in names}
+
+        found = await self._write(opened)
+        await self.write(QueueWrites(), found)  # a new hook's place is kept from its first moment on
+        return found
+
+    async def waiting(self, hook: str) -> Sequence[Waiting]:
+        """Everything that waits for a hook, oldest first."""
+        query = select(_row.change, _row.page_id, _row.added_at).where(_row.hook == hook).order_by(_row.change)
+        return [Waiting(*row) for row in await self._read(query)]
+
+    async def news(self, after: int, limit: int) -> News:
+        """The changes after a number, oldest first."""
+
+        async def found() -> News:
+            async with self._reading().connect() as connection:
+                changes = await changes_after(connection, after, limit)
+            missed = changes.first - 1 - after if changes.missed else 0
+            return News([_new(change) for change in changes.changes], changes.cursor, max(missed, 0))
+
+        return await keep_trying(found, self._shown)
+
+    async def documents(self, hook: str, changes: Sequence[int]) -> Sequence[HookDelivery]:
+        """What is to be sent of these changes; those that were dropped meanwhile are left out."""
+        chosen = (_row.hook == hook) & _row.change.in_(changes)
+        query = select(_row.change, _row.document).where(chosen).order_by(_row.change)
+        return [HookDelivery(*row) for row in await self._read(query)]
+
+    async def write(self, writes: QueueWrites, figures: Mapping[str, HookFigures]) -> None:
+        """Write to the queue and the hooks' figures, all or nothing."""
+
+        async def written(connection: AsyncConnection) -> None:
+            dropped = [{"b_hook": hook, "b_change": change} for hook, change in writes.dropped_to.items()]
+            await run(connection, FORGET_TO, dropped)
+            delivered = [
+                {"b_hook": hook, "b_change": change} for hook, changes in writes.delivered.items() for change in changes
+            ]
+            await run(connection, FORGET, delivered)
+            added = [
+                {
+                    "hook": queued.hook,
+                    "change": queued.change.change,
+                    "page_id": queued.change.page_id,
+                    "document": queued.change.document,
+                    "added_at": queued.added_at,
+                }
+                for queued in writes.added
+            ]
+            await run(connection, added_once(connection.dialect.name, tables.deliveries), added)
+            kept = [{"name": name} | asdict(one) for name, one in figures.items()]
+            await run(connection, replacing(connection.dialect.name, tables.hooks), kept)
+
+        await self._write(written)
+
+    def committed(self) -> asyncio.Event:
+        """An event that is set when changes are committed: take it before looking for news."""
+        return self._signal.next()
+
+    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        async def attempt() -> T:
+            async with self._writing().transaction() as connection:
+                return await work(connection)
+
+        return await keep_trying(attempt, self._shown)
+
+    async def _read(self, query: Any) -> Sequence[Any]:
+        async def attempt() -> Sequence[Any]:
+            async with self._reading().connect() as connection:
+                return (await connection.execute(query)).all()
+
+        return await keep_trying(attempt, self._shown)
+
+
+def _new(change: Change) -> NewChange:
+    """A change with what receivers are told of it: the same as `GET /v1/changes` tells."""
+    denies = frozenset(use for use, said in (change.usage or {}).items() if said == "no")
+    document = json.dumps(change.document())
+    return NewChange(change.id, change.page_id, change.url, change.verdict.value, document, denies)

@@ -1,0 +1,575 @@
+"""The read model over SQL: SQLite or PostgreSQL, beside the daemon or without it."""
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from sqlalchemy import ColumnElement, Select, Table, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.errors import StoreError
+from crawld.model.fetched import GONE_STATUSES
+from crawld.model.page import NOT_LISTED, Document, PageState
+from crawld.model.signal import SOURCES, Source
+from crawld.model.usage import PageUse, usage_of
+from crawld.model.web import Clock
+from crawld.store import changes as change_list
+from crawld.store import documents, tables
+from crawld.store.address import parse_address
+from crawld.store.changes import changes_of_page, versions_of
+from crawld.store.contract import FreshnessPoint
+from crawld.store.control import Copy, Gone
+from crawld.store.database import Damage
+from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.links import read_linked, read_site_figures
+from crawld.store.page_list import StoredOrders, line_by, list_pages
+from crawld.store.report import LIMITS as REPORT_LIMITS
+from crawld.store.report import (
+    TURNED_AWAY_BY_HOST,
+    calibration,
+    database_bytes,
+    free_bytes,
+    is_document,
+    is_page,
+    overdue_since,
+    page_stats,
+    signal_stats,
+    turned_away_by_host,
+    with_heard,
+)
+from crawld.store.schema import check_readable
+from crawld.store.slot_history import slots_since
+from crawld.store.versions import decompress_to, unpack_said
+from crawld.store.views import (
+    CalibrationLine,
+    Changes,
+    CrawlLine,
+    EstimateLine,
+    FollowedLine,
+    HostLine,
+    LivePages,
+    Overdue,
+    Overview,
+    PageLines,
+    PageQuery,
+    PageView,
+    SearchHit,
+    SignalLine,
+    SlotLine,
+    SourceFileLine,
+    SourceLine,
+    Version,
+    VersionBody,
+)
+
+# The latest copy of a page, or since when the page has been gone.
+
+_page, _host, _body, _crawl = tables.pages.c, tables.hosts.c, tables.bodies.c, tables.crawls.c
+_status = (
+    select(_crawl.status).where(_crawl.page_id == _page.id, _crawl.status.in_(sorted(GONE_STATUSES)))
+    .order_by(_crawl.id.desc()).limit(1).scalar_subquery()
+)  # fmt: skip
+_latest = (
+    select(_body.id).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1).correlate(tables.pages)
+).scalar_subquery()
+_PAGE: Select[Any] = select(
+    _page.id, _page.url, _host.name.label("host"), _page.last_success, _page.gone_since, _latest.label("body"),
+    _status.label("status"), tables.versions.c.said,
+).join_from(tables.pages, tables.hosts, _host.id == _page.host_id).join(
+    tables.versions, tables.versions.c.page_id == _page.id, isouter=True
+)  # fmt: skip
+
+
+async def latest_copy(
+    connection: AsyncConnection, condition: ColumnElement[bool], live: LivePages | None, now: float, *, even_gone: bool
+) -> Copy | Gone | None:
+    """The latest copy of the page that meets the condition; of one that is gone only with `even_gone`."""
+    page = (await connection.execute(_PAGE.where(condition))).first()
+    if page is None:
+        return None
+    gone = None if page.gone_since is None else Gone(page.gone_since, page.status, held=page.body is not None)
+    if page.body is None or (gone is not None and not even_gone):
+        return gone
+    found = (await connection.execute(select(tables.bodies).where(_body.id == page.body))).first()
+    if found is None:  # pruned in this moment
+        return gone
+    return Copy(
+        url=page.url,
+        host=page.host,
+        body=decompress_to(found.zstd, found.size),
+        content_type=found.content_type,
+        fetched_at=found.at,
+        checked_at=page.last_success,
+        freshness=await _freshness(connection, page, live, now),
+        version=found.version,
+        gone=gone,
+        usage=usage_of(unpack_said(page.said)),
+    )
+
+
+async def _freshness(connection: AsyncConnection, page: Any, live: LivePages | None, now: float) -> float | None:
+    held = {} if live is None else live.standings([page.id], now)
+    if page.id in held:
+        return held[page.id][0]
+    fresh = await connection.scalar(select(page_stats.c.freshness).where(page_stats.c.url == page.url))
+    return None if fresh is None else float(fresh)
+
+
+# One page with its timeline.
+
+T = TypeVar("T")
+_id, _url, _of = tables.pages.c.id, tables.pages.c.url, tables.pages.c.alias_of
+
+
+async def view_page(
+    connection: AsyncConnection,
+    condition: ColumnElement[bool],
+    live: LivePages | None,
+    now: float,
+    *,
+    crawls: int,
+    signals: int,
+    changes: int,
+) -> PageView | None:
+    """The page that meets the condition, with so many of its latest crawls, signals and changes."""
+    line = await line_by(connection, condition, live, now)
+    if line is None:
+        return None
+    page = (await connection.execute(select(tables.pages).where(tables.pages.c.id == line.id))).one()
+    return PageView(
+        page=line,
+        origin=page.origin,
+        retired_at=page.retired_at,
+        last_attempt_at=page.last_attempt,
+        successive_failures=page.failures,
+        pending_signals=_by_source(page._mapping, "pending"),
+        estimate=await _estimate(connection, line.id),
+        crawls=await _latest_rows(connection, tables.crawls, line.id, crawls, _crawl_line),
+        signals=await _latest_rows(connection, tables.signals, line.id, signals, _signal),
+        changes=await changes_of_page(connection, line.id, changes),
+        versions=await versions_of(connection, line.id),
+        alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
+        alias_why=page.alias_why,
+        aliases=list(
+            await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(REPORT_LIMITS.addresses))
+        ),
+        linked_from=await read_linked(connection, line.id),
+    )
+
+
+async def _latest_rows(
+    connection: AsyncConnection, table: Table, page_id: int, limit: int, make: Callable[[Any], T]
+) -> Sequence[T]:
+    query = select(table).where(table.c.page_id == page_id).order_by(table.c.id.desc()).limit(limit)
+    return [make(row) for row in await connection.execute(query)]
+
+
+async def _estimate(connection: AsyncConnection, page_id: int) -> EstimateLine | None:
+    estimate = tables.estimates
+    row = (await connection.execute(select(estimate).where(estimate.c.page_id == page_id))).first()
+    if row is None:
+        return None
+    kappa, gamma, signals = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "signals"))
+    finite = {source: value if math.isfinite(value) else None for source, value in kappa.items()}
+    return EstimateLine(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, finite, gamma, signals)
+
+
+def _crawl_line(row: Any) -> CrawlLine:
+    return CrawlLine(
+        at=row.at,
+        verdict=Verdict(row.verdict),
+        status=row.status,
+        trouble=row.trouble,
+        detail=row.detail,
+        bytes=row.bytes,
+        duration=row.duration,
+        magnitude=row.magnitude,
+        predicted=row.predicted,
+        audit=bool(row.audit),
+        signals=_by_source(row._mapping, "signals"),
+    )
+
+
+def _signal(row: Any) -> SignalLine:
+    return SignalLine(Source(row.source), row.seen_at, row.claimed_at, bool(row.stale))
+
+
+def _by_source(row: Mapping[Any, Any], name: str) -> dict[Source, Any]:
+    return {source: row[f"{name}_{source.value}"] for source in SOURCES}
+
+
+# A thread with an event loop of its own: what is read for people costs the daemon's loop nothing.
+
+
+class ReadingThread:
+    """Runs coroutines in its own thread; it starts with the first and ends with `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._runner: asyncio.Runner | None = None
+        self._thread: threading.Thread | None = None
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns or raises; whoever stops waiting cancels it."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+
+    async def close(self) -> None:
+        """End the thread; what it still runs is cancelled and comes to its end first."""
+        runner, thread = self._runner, self._thread
+        self._runner = self._thread = None
+        if runner is not None and thread is not None:
+            loop = runner.get_loop()
+            loop.call_soon_threadsafe(loop.stop)
+            await asyncio.to_thread(thread.join)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._runner is None:
+            self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+            self._runner.get_loop()  # made before the thread starts: two threads that make it would make two
+            self._thread = threading.Thread(target=_serve, args=[self._runner], name=self._name, daemon=True)
+            self._thread.start()
+        return self._runner.get_loop()
+
+
+def _serve(runner: asyncio.Runner) -> None:
+    """Run the loop until it is stopped, then cancel what is left, wait for it, and close."""
+    with runner:
+        runner.get_loop().run_forever()
+
+
+P = ParamSpec("P")
+
+
+def apart(
+    method: Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]]:
+    """Answer in the model's own thread; after an error of the database the next question opens it again."""
+
+    @wraps(method)
+    async def asked(model: "SqlReadModel", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await model.answer(method(model, *args, **kwargs))
+
+    return asked
+
+
+class SqlReadModel:
+    """Implements `interfaces.read_model.ReadModel`. Use it as an async context, or close it at the end."""
+
+    def __init__(self, url: str, clock: Clock, *, live: LivePages | None = None, damage: Damage | None = None) -> None:
+        """`live` and `damage` are the running daemon's: whoever watches for damage is told of what is met here."""
+        self._address = parse_address(url)
+        self._clock = clock
+        self._live = live
+        self._orders = StoredOrders()
+        self._damage = damage
+        self._thread = ReadingThread("read model")
+        self._engine: AsyncEngine | None = None
+        self._opening: asyncio.Lock | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the database and end the thread; who still asks is refused: a new thread would have another loop."""
+        self._closed = True
+        await self._thread.run(self._dispose())
+        await self._thread.close()
+
+    async def run(self) -> None:
+        """Keep the database open until cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.close()
+
+    async def answer(self, question: Coroutine[Any, Any, T]) -> T:
+        """Run a question in the thread; errors of the database become sentences, and damage is reported."""
+        if self._closed:
+            question.close()
+            raise StoreError("the database is closed: the daemon is stopping")
+        try:
+            return await self._thread.run(question)
+        except (SQLAlchemyError, OSError) as error:
+            await self._thread.run(self._dispose())
+            if self._damage is not None:
+                self._damage.look_at(error)
+            raise in_a_sentence(error, self._address.shown) from error
+        except StoreError:
+            await self._thread.run(self._dispose())
+            raise
+
+    @apart
+    async def overview(self) -> Overview:
+        """How all pages stand."""
+        page, point = tables.pages.c, tables.freshness_history
+        async with self._connected() as connection:
+            rows = await connection.execute(select(page.state, func.count()).group_by(page.state))
+            counts = {str(state): int(count) for state, count in rows}
+            hosts = await connection.scalar(select(func.count()).select_from(tables.hosts))
+            latest = (await connection.execute(select(point).order_by(point.c.at.desc()).limit(1))).first()
+            _, last = await change_list.bounds(connection)
+            crawl_at = await connection.scalar(_last_crawl(connection.dialect.name))
+            size = await database_bytes(connection, self._address)
+        return Overview(
+            states={state: counts.get(state.value, 0) for state in PageState},
+            hosts=int(hosts or 0),
+            latest=None if latest is None else _point(latest),
+            last_change=last,
+            last_crawl_at=crawl_at,
+            database_bytes=size,
+            free_bytes=free_bytes(self._address),
+        )
+
+    @apart
+    async def overdue(self, before: float) -> Overdue:
+        """Pages that were not crawled with success since that time."""
+        async with self._connected() as connection:
+            return Overdue(*(await connection.execute(overdue_since(before))).one())
+
+    @apart
+    async def pages(self, query: PageQuery) -> PageLines:
+        """A part of the list of pages."""
+        async with self._connected() as connection:
+            return await list_pages(connection, query, self._live, self._orders, self._clock.now())
+
+    @apart
+    async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
+        """One page by any spelling of its URL."""
+        async with self._connected() as connection:
+            return await view_page(
+                connection,
+                is_page(url),
+                self._live,
+                self._clock.now(),
+                crawls=crawls,
+                signals=signals,
+                changes=changes,
+            )
+
+    @apart
+    async def versions(self, url: str) -> Sequence[Version] | None:
+        """The kept versions of a page, newest first; None if the page is unknown."""
+        async with self._connected() as connection:
+            page_id = await connection.scalar(select(tables.pages.c.id).where(is_document(url)))
+            return None if page_id is None else await change_list.versions_of(connection, page_id)
+
+    @apart
+    async def version(self, url: str, number: int | None = None) -> VersionBody | None:
+        """A kept version of a page with its bytes, the latest without `number`."""
+        async with self._connected() as connection:
+            return await change_list.version_body(connection, is_document(url), number)
+
+    @apart
+    async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
+        """The latest copy of a page (`interfaces.Copies`)."""
+        async with self._connected() as connection:
+            now = self._clock.now()
+            return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
+
+    @apart
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
+        async with self._connected() as connection:
+            return await documents.read_documents(connection, versions)
+
+    @apart
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+        async with self._connected() as connection:
+            return await change_list.version_bodies(connection, wanted)
+
+    @apart
+    async def search(
+        self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
+    ) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first; InputError where searching is off."""
+        terms, now = documents.parse_terms(words), self._clock.now()
+        async with self._connected() as connection:
+            found = await documents.search_documents(connection, terms, limit, host, use)
+            held = {} if self._live is None else self._live.standings([row.page_id for row, _, _ in found], now)
+            fresh = {page: standing[0] for page, standing in held.items()}
+            stored = [row.url for row, _, _ in found if row.page_id not in fresh]
+            by_url = await documents.stored_freshness(connection, stored)
+        return [
+            SearchHit(
+                row.url,
+                document.title,
+                *documents.snippet_of(document, terms),
+                score,
+                row.version,
+                fresh.get(row.page_id, by_url.get(row.url)),
+                document.language,
+                row.host,
+            )
+            for row, document, score in found
+        ]
+
+    @apart
+    async def changes(
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
+    ) -> Changes:
+        """The changes after a cursor, oldest first."""
+        page = None if url is None else is_page(url)
+        async with self._connected() as connection:
+            return await change_list.changes_after(connection, after, limit, page, kinds, use)
+
+    @apart
+    async def latest_changes(
+        self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
+        """The newest changes, newest first."""
+        async with self._connected() as connection:
+            return await change_list.changes_before(connection, before, limit, verdicts)
+
+    @apart
+    async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
+        """How many changes there were in each bucket."""
+        async with self._connected() as connection:
+            return await change_list.change_counts(connection, since, bucket)
+
+    @apart
+    async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
+        """Hosts that have pages, the one with most pages first."""
+        host, page = tables.hosts.c, tables.pages.c
+        found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
+        counts = (
+            select(page.host_id, func.count().label("pages"))
+            .where(page.state.not_in(NOT_LISTED), *found)
+            .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
+        )  # fmt: skip
+        wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
+        query = (
+            select(host.name, counts.c.pages, host.blocked, *wanted, host.id)
+            .join_from(counts, tables.hosts, counts.c.host_id == host.id)
+            .order_by(counts.c.pages.desc(), host.name)
+        )
+        async with self._connected() as connection:
+            rows = (await connection.execute(query)).all()
+            away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+        lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
+        return [replace(line, turned_away=there) if there else line for line, there in lines]
+
+    @apart
+    async def sources(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceLine]:
+        """What signals were worth, by host and source."""
+        stat = signal_stats.c
+        query = select(signal_stats).order_by(stat.host, stat.source).limit(limit)
+        if host is not None:
+            query = query.where(stat.host == host)
+        if search is not None:
+            query = query.where(_named(stat.host, search))
+        async with self._connected() as connection:
+            rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
+        return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
+
+    @apart
+    async def source_files(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceFileLine]:
+        """The sitemaps and feeds that are polled."""
+        file = tables.sources.c
+        query = select(file.url, file.source, file.host, file.next_poll).order_by(file.host, file.url).limit(limit)
+        if host is not None:
+            query = query.where(file.host == host)
+        if search is not None:
+            query = query.where(_named(file.host, search))
+        async with self._connected() as connection:
+            rows = (await connection.execute(query)).all()
+        return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
+
+    @apart
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
+        async with self._connected() as connection:
+            return [FollowedLine(**row) for row in await read_site_figures(connection)]
+
+    @apart
+    async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
+        """The latest points from that time on, oldest first."""
+        point = tables.freshness_history
+        query = select(point).where(point.c.at >= since).order_by(point.c.at.desc()).limit(limit)
+        async with self._connected() as connection:
+            return [_point(row) for row in reversed((await connection.execute(query)).all())]
+
+    @apart
+    async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
+        """What slots were spent on from that time on, oldest first."""
+        async with self._connected() as connection:
+            rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
+            return [SlotLine(*row) for row in rows]
+
+    @apart
+    async def calibration(self) -> Sequence[CalibrationLine]:
+        """Predicted against seen freshness, the lowest tenth first."""
+        tenth = calibration.c
+        query = select(
+            tenth.bin, tenth.predicted_low, tenth.predicted_high, tenth.crawls, tenth.predicted, tenth.seen
+        ).order_by(tenth.bin)
+        async with self._connected() as connection:
+            return [CalibrationLine(*row) for row in await connection.execute(query)]
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+        engine = await self._opened()
+        async with engine.connect() as connection:
+            yield connection
+
+    async def _opened(self) -> AsyncEngine:
+        """The engine, made and checked once: both happen in the thread, where its connections live."""
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._engine is None:
+                engine = reading_engine(self._address, beside_writer=self._damage is not None)
+                try:
+                    async with engine.connect() as connection:
+                        await connection.run_sync(check_readable, self._address.shown)
+                except BaseException:
+                    await engine.dispose()
+                    raise
+                self._engine = engine
+            return self._engine
+
+    async def _dispose(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.dispose()
+
+
+def _named(column: Any, search: str) -> Any:
+    """That a name of a host, which is in lower case, holds the text."""
+    return column.contains(search.lower(), autoescape=True)
+
+
+def _last_crawl(dialect: str) -> Select[Any]:
+    """When a page was crawled with success last. PostgreSQL has no index of that: its newest crawls are looked at."""
+    if dialect != "postgresql":
+        return select(func.max(tables.pages.c.last_success))
+    crawl = tables.crawls.c
+    newest = select(crawl.at).where(crawl.verdict != Verdict.FAILED.value).order_by(crawl.id.desc()).limit(100)
+    return select(func.max(newest.subquery().c.at))
+
+
+def _point(row: Any) -> FreshnessPoint:
+    return FreshnessPoint(**row._mapping)

@@ -1,1 +1,0 @@
-"""What the daemon reads back and keeps: pages, hosts, versions, histories, estimates, settings."""

@@ -1,0 +1,597 @@
+"""Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import ColumnElement, Select, Table, case, column, func, or_, select, table, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.model.crawl import AUDITS_KEPT, Memory, Verdict
+from crawld.model.errors import StoreError
+from crawld.model.fetched import GONE_STATUSES, TURNED_AWAY, Trouble
+from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
+from crawld.model.page import NOT_LISTED, PageState
+from crawld.model.signal import SOURCES
+from crawld.model.url import identity
+from crawld.read.change.frame import LIMITS as FRAME_LIMITS
+from crawld.read.change.frame import HostFrame
+from crawld.read.change.volatile import volatile_words
+from crawld.store import tables
+from crawld.store.address import Address, parse_address
+from crawld.store.control import Gone
+from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.hooks import read_figures, read_queues
+from crawld.store.links import read_linked, read_site_figures
+from crawld.store.schema import check_readable
+from crawld.store.slot_history import slots_since
+from crawld.store.versions import decompress_to, memory_of, read_recent_pages
+
+if TYPE_CHECKING:
+    from crawld.model.crawl import Memory
+    from crawld.model.estimate import AgeCurve
+    from crawld.read.change.frame import HostFrame
+    from crawld.store.contract import StoredPages
+    from crawld.store.database import Damage
+
+
+@dataclass(frozen=True)
+class ReportLimits:
+    """Numbers that bound and tune this module."""
+
+    asked_at_once: int = 500
+    addresses: int = 100
+    """Other addresses of a page that are told."""
+
+
+LIMITS = ReportLimits()
+
+
+# What is remembered of a page's latest copy, in figures that a person can read.
+
+
+async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, HostFrame | None] | None:
+    """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+    version, page, host = tables.versions, tables.pages, tables.hosts
+    row = (await connection.execute(select(version).where(version.c.page_id == page_id))).one_or_none()
+    if row is None:
+        return None
+    named = select(host.c.name).join(page, page.c.host_id == host.c.id).where(page.c.id == page_id)
+    name = str(await connection.scalar(named))
+    pages = await read_recent_pages(connection, name, FRAME_LIMITS.max_pages)
+    return memory_of(row), HostFrame(name, pages) if len(pages) >= FRAME_LIMITS.min_pages else None
+
+
+async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
+    """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
+    learnt = await learnt_of(connection, page_id)
+    if learnt is None:
+        return None
+    memory, frame = learnt
+    return {
+        "fetched_at": memory.fetched_at,
+        "etag": memory.etag,
+        "last_modified": memory.last_modified,
+        "content_type": memory.content_type,
+        "blocks": len(memory.digest.blocks),
+        "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
+        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
+        "streak": memory.streak,
+        "versions_seen": len(memory.seen),
+    }
+
+
+# What the database knows of trouble: hosts that may not be asked, pages overdue or failing, and the latest audits.
+
+Row = dict[str, Any]
+Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
+_page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
+
+
+async def hosts_in_trouble(ask: Ask, now: float) -> Row:
+    """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
+    there = (
+        select(func.count())
+        .where(_page.host_id == _host.id, _page.state.not_in(NOT_LISTED))
+        .scalar_subquery()
+        .label("pages")
+    )
+    query = select(_host.name, _host.blocked, _host.blocked_until, _host.asked_until, _host.failures, there)
+    rows = [row for row in await ask(query.where(or_(_host.blocked, _host.blocked_until > now))) if row["pages"]]
+    split: dict[str, list[HostTrouble]] = {"blocked": [], "asked_to_wait": [], "backoff": []}
+    for row in rows:
+        found = HostTrouble(row["name"], row["pages"], row["blocked_until"], row["failures"])
+        kind = "blocked" if row["blocked"] else "asked_to_wait" if row["asked_until"] > now else "backoff"
+        split[kind].append(found)
+    return {kind: sum_up(hosts) for kind, hosts in split.items()}
+
+
+TURNED_AWAY_BY_HOST = (
+    select(_page.host_id, _page.turned_away, func.count().label("pages"))
+    .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+    .group_by(_page.host_id, _page.turned_away)
+)
+
+
+def turned_away_by_host(rows: Iterable[Any]) -> dict[int, dict[str, int]]:
+    """By host, how many of its pages turned us away, by trouble: from the rows of that query."""
+    found: dict[int, dict[str, int]] = {}
+    for row in rows:
+        host, trouble, pages = row
+        found.setdefault(host, {})[trouble] = pages
+    return found
+
+
+async def turned_away(ask: Ask) -> Row:
+    """Pages whose site turned us away when they were last asked, by trouble and origin."""
+    scheme = case((_page.url.like("https:%"), "https"), else_="http").label("scheme")
+    query = (
+        select(_host.name, _page.turned_away, scheme, func.count().label("pages"))
+        .join_from(tables.pages, tables.hosts, _host.id == _page.host_id)
+        .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
+        .group_by(_host.name, _page.turned_away, scheme)
+    )
+    rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
+    return sum_up_turned_away(
+        {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
+    )
+
+
+async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:
+    """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
+    return (await ask(overdue_since(now - longest)))[0]
+
+
+def overdue_since(before: float) -> Select[int, Any]:
+    """The question for pages that could be asked but were not crawled with success since that time."""
+    asked = _page.state.concat("").in_([PageState.LIVE.value, PageState.FAILING.value])  # by no index: most pages are
+    late = (_page.last_success < before, asked)
+    return select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
+
+
+async def latest_audits(ask: Ask, most: int) -> Row:
+    """How many audits the measured freshness rests on, and over which time."""
+    audited = (
+        select(_crawl.at).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
+        .order_by(_crawl.at.desc()).limit(most).subquery()
+    )  # fmt: skip
+    times = audited.c.at
+    query = select(func.count().label("count"), func.min(times).label("first_at"), func.max(times).label("last_at"))
+    return (await ask(query))[0]
+
+
+PAGE_COLUMNS = (
+    "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
+    "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
+    "staleness", "freshness", "weight", "gone_since",
+)  # fmt: skip
+HOST_COLUMNS = (
+    "host", "pages", "copies", "crawls", "changes", "failures", "signals", "last_crawl_at", "last_change_at",
+    "change_rate", "freshness", "blocked", "blocked_until", "successive_failures", "delay_seconds",
+    "crawl_delay_seconds",
+)  # fmt: skip
+SIGNAL_COLUMNS = (
+    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "heard_since",
+    "weight", "score", "why", "confirmed", "in_vain", "saved", "freshness_gain",
+)  # fmt: skip
+CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
+
+page_stats = table("page_stats", *map(column, PAGE_COLUMNS))
+host_stats = table("host_stats", *map(column, HOST_COLUMNS))
+signal_stats = table("signal_stats", *map(column, SIGNAL_COLUMNS))
+calibration = table("calibration", *map(column, CALIBRATION_COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBody:
+    """The latest copy of a page: fetched at `fetched_at`, known to be what the page was at `checked_at`."""
+
+    url: str
+    body: bytes
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBody:
+    """The same still compressed: whoever wants it chooses where it is unpacked."""
+
+    url: str
+    packed: bytes
+    size: int
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+
+    def unpack(self) -> StoredBody:
+        """The copy itself; StoreError where it is not what was stored."""
+        body = decompress_to(self.packed, self.size)
+        return StoredBody(self.url, body, self.content_type, self.fetched_at, self.checked_at, self.freshness)
+
+
+class Reader:
+    """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
+
+    def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
+        """With `damage`, inside the daemon: whoever watches it is told of damage that is met here."""
+        self._address = parse_address(url)
+        self._damage = damage
+        self._engine: AsyncEngine | None = None
+
+    async def __aenter__(self) -> Self:
+        self._engine = reading_engine(self._address, beside_writer=self._damage is not None)
+        try:
+            async with self._engine.connect() as connection:
+                await connection.run_sync(check_readable, self._address.shown)
+        except BaseException as error:
+            await self._engine.dispose()
+            if isinstance(error, SQLAlchemyError | OSError):
+                raise in_a_sentence(error, self._address.shown) from error
+            raise
+        if self._damage is not None:
+            self._damage.watch(self._engine)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+
+    async def overall(self) -> Row:
+        """Pages by state, totals, freshness weighted by importance, and the latest point of the history."""
+        page, host = tables.pages.c, tables.hosts.c
+        states = {
+            row["state"]: row["pages"]
+            for row in await self._rows(select(page.state, func.count().label("pages")).group_by(page.state))
+        }
+        wanted = page_stats.c.state.not_in(NOT_LISTED)
+        weight, fresh = page_stats.c.weight, page_stats.c.freshness
+        totals = select(
+            func.coalesce(func.sum(page.crawls), 0).label("crawls"),
+            func.coalesce(func.sum(page.changes), 0).label("changes"),
+            func.coalesce(func.sum(page.failed), 0).label("failures"),
+            func.max(page.last_success).label("last_crawl_at"),
+        )
+        mean = func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)
+        freshness = select(mean.label("freshness")).where(wanted)
+        answer = {
+            "pages": sum(count for state, count in states.items() if state not in NOT_LISTED),
+            "states": {state.value: int(states.get(state.value, 0)) for state in PageState},
+        }
+        answer |= {name: _plain(value) for name, value in (await self._rows(totals))[0].items()}
+        answer["hosts"] = (await self._rows(select(func.count(host.id).label("hosts"))))[0]["hosts"]
+        answer["freshness"] = (await self._rows(freshness))[0]["freshness"]
+        latest = await self.freshness_history(limit=1)
+        answer["latest"] = latest[0] if latest else None
+        async with self._connected() as connection:
+            answer["database_bytes"] = await database_bytes(connection, self._address)
+            answer["free_bytes"] = free_bytes(self._address)
+        return answer
+
+    async def troubles(self, now: float, longest: float) -> Row:
+        """Hosts that may not be asked or turn us away, pages not crawled for so many seconds, and the latest audits."""
+        return {
+            "hosts_in_trouble": await hosts_in_trouble(self._rows, now),
+            "turned_away": await turned_away(self._rows),
+            "overdue": await pages_overdue(self._rows, now, longest),
+            "audits": await latest_audits(self._rows, AUDITS_KEPT),
+        }
+
+    async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
+        """The posterior of the change rate of pages and how many revisits it rests on (`evidence`), by URL."""
+        page, estimate = tables.pages.c, tables.estimates.c
+        found: dict[str, Row] = {}
+        for start in range(0, len(urls), LIMITS.asked_at_once):
+            query = (
+                select(page.url, estimate.shape, estimate.rate, estimate.crawls.label("evidence"))
+                .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
+                .where(page.url.in_(urls[start : start + LIMITS.asked_at_once]))
+            )
+            found |= {row.pop("url"): row for row in await self._rows(query)}
+        return found
+
+    async def followed_sites(self) -> Sequence[Row]:
+        """By host, what following links has found."""
+        async with self._connected() as connection:
+            return await read_site_figures(connection)
+
+    async def exclusions(self) -> Sequence[Row]:
+        """The pages that are kept out, with since when, by URL."""
+        kept_out = tables.exclusions.c
+        return await self._rows(select(kept_out.url, kept_out.at).order_by(kept_out.url))
+
+    async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, most stale first; those never crawled lead, other addresses of pages are left out."""
+        query = select(page_stats).where(page_stats.c.state != PageState.ALIAS.value)
+        query = query.order_by(page_stats.c.freshness, page_stats.c.url)
+        if host is not None:
+            query = query.where(page_stats.c.host == host)
+        return await self._rows(query.limit(limit))
+
+    async def host_stats(self, *, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, largest host first, each with the number of changes of its frame."""
+        rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
+        change, host = tables.frame_changes, tables.hosts.c
+        counting = select(host.name, func.count().label("changes")).join_from(
+            change, tables.hosts, host.id == change.c.host_id
+        )
+        counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
+        return [row | {"frame_changes": int(counts.get(row["host"], 0))} for row in rows]
+
+    async def hosts(self) -> Sequence[Row]:
+        """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
+        host, page = tables.hosts.c, tables.pages.c
+        counts = (
+            select(page.host_id, func.count().label("pages"))
+            .where(page.state.not_in(NOT_LISTED))
+            .group_by(page.host_id)
+            .subquery()
+        )
+        pages = func.coalesce(counts.c.pages, 0).label("pages")
+        rows = await self._rows(
+            select(
+                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
+                host.failures.label("successive_failures"),
+                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"), host.id,
+            )
+            .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
+            .order_by(pages.desc(), host.name)
+        )  # fmt: skip
+        counted = [row.values() for row in await self._rows(TURNED_AWAY_BY_HOST)]
+        away = turned_away_by_host(counted)
+        return [row | {"blocked": bool(row["blocked"]), "turned_away": away.get(row.pop("id"), {})} for row in rows]
+
+    async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+        """Rows of the view, by host and source."""
+        query = select(signal_stats).order_by(signal_stats.c.host, signal_stats.c.source)
+        if host is not None:
+            query = query.where(signal_stats.c.host == host)
+        return [with_heard(row) for row in await self._rows(query.limit(limit))]
+
+    async def calibration(self) -> Sequence[Row]:
+        """Rows of the view, lowest tenth first."""
+        return await self._rows(select(calibration).order_by(calibration.c.bin))
+
+    async def freshness_history(self, *, since: float = 0.0, limit: int | None = None) -> Sequence[Row]:
+        """The latest points since that time, newest first."""
+        at = tables.freshness_history.c.at
+        return await self._rows(
+            select(tables.freshness_history).where(at >= since).order_by(at.desc()).limit(limit)
+        )  # fmt: skip
+
+    async def slot_history(self, *, since: float = 0.0, bucket: float = 60.0) -> Sequence[Row]:
+        """What slots were spent on since that time, by stretches of `bucket` seconds, use and outcome, oldest first."""
+        dialect = "sqlite" if self._address.file is not None else "postgresql"
+        return await self._rows(slots_since(dialect, since, bucket))
+
+    async def stored_pages(self) -> "tuple[StoredPages, Mapping[str, AgeCurve]]":
+        """Every page that is not retired with what is believed of it, and by host how copies age."""
+        from crawld.store.estimates import read_age_curves  # brings numpy along, as the next one does
+        from crawld.store.restoring import restore_pages
+
+        try:
+            pages, _ = await restore_pages(self._opened)
+            return pages, await read_age_curves(self._opened)
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        kept = tables.settings.c
+        found = await self._rows(select(kept.value).where(kept.name == name))
+        return None if not found else str(found[0]["value"])
+
+    async def hooks(self) -> Mapping[str, Row]:
+        """What waits for each hook and what became of the rest, by name."""
+        async with self._connected() as connection:
+            figures, queues = await read_figures(connection), await read_queues(connection)
+        found = {}
+        for name, one in figures.items():
+            waiting, since = queues.get(name, (0, None))
+            found[name] = {"waiting": waiting, "waiting_since": since} | asdict(one)
+        return found
+
+    async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
+        """What was changed while running, newest first."""
+        change = tables.settings_changes
+        return await self._rows(select(change).order_by(change.c.id.desc()).limit(limit))
+
+    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> Row | None:
+        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown.
+
+        Any spelling of the page's URL finds it.
+        """
+        found = await self._rows(select(tables.pages).where(is_page(url)))
+        if not found:
+            return None
+        page = found[0]
+        answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
+        answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
+        answer["successive_failures"] = page["failures"]
+        answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
+        async with self._connected() as connection:
+            answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
+        said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
+        answer["usage"] = _usage(said[0]["said"] if said else None)
+        answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
+        answer["pending_signals"] = _by_source(page, "pending")
+        answer["signal_trust"] = await self._signal_trust(page["host_id"])
+        answer["estimate"] = await self._estimate(page["id"])
+        answer["memory"] = await self._memory(page["id"])
+        answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
+        answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
+        return answer
+
+    async def _addresses(self, page_id: int, alias_of: int | None, why: str | None) -> Row:
+        """What the page is another address of, and its own other addresses."""
+        page = tables.pages.c
+        of = [] if alias_of is None else await self._rows(select(page.url).where(page.id == alias_of))
+        aliases = await self._rows(
+            select(page.url).where(page.alias_of == page_id).order_by(page.url).limit(LIMITS.addresses)
+        )
+        return {
+            "alias_of": of[0]["url"] if of else None,
+            "alias_why": why,
+            "aliases": [row["url"] for row in aliases],
+        }
+
+    async def body(self, url: str) -> StoredBody | None:
+        """The latest copy of a page, by any spelling of its URL; None where there is none."""
+        found = await self.packed_body(url)
+        return None if found is None else found.unpack()
+
+    async def packed_body(self, url: str) -> PackedBody | None:
+        """The same still compressed."""
+        body, page = tables.bodies.c, tables.pages.c
+        query = (
+            select(page.url, body.zstd, body.size, body.content_type, body.at)
+            .add_columns(page.last_success, page_stats.c.freshness)
+            .join_from(tables.bodies, tables.pages, page.id == body.page_id)
+            .join(page_stats, page_stats.c.url == page.url)
+            .where(is_document(url)).order_by(body.id.desc()).limit(1)
+        )  # fmt: skip
+        rows = await self._rows(query)
+        return PackedBody(*rows[0].values()) if rows else None
+
+    async def gone(self, url: str) -> Gone | None:
+        """Since when a page has been gone; None where it is not, or is unknown."""
+        page, crawl = tables.pages.c, tables.crawls.c
+        status = (
+            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(sorted(GONE_STATUSES)))
+            .order_by(crawl.id.desc()).limit(1).scalar_subquery()
+        )  # fmt: skip
+        held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
+        query = select(page.gone_since, status.label("status"), held.label("held")).where(
+            is_document(url), page.gone_since.is_not(None)
+        )
+        rows = await self._rows(query)
+        return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
+
+    async def _signal_trust(self, host_id: int) -> Sequence[Row]:
+        trust = tables.signal_trust.c
+        columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
+        query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
+        return [with_heard(row) for row in await self._rows(query)]
+
+    async def _host_in_trouble(self, host_id: int) -> Row:
+        host = tables.hosts.c
+        wanted = (host.blocked, host.blocked_until, host.asked_until, host.failures)
+        found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
+        return found | {"blocked": bool(found["blocked"])}
+
+    async def _estimate(self, page_id: int) -> Row | None:
+        found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))
+        if not found:
+            return None
+        row = found[0]
+        answer = {name: row[name] for name in ("at", "shape", "rate", "alpha_se", "crawls", "changes")}
+        return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
+
+    async def _memory(self, page_id: int) -> Row | None:
+
+        async with self._connected() as connection:
+            return await remembered(connection, page_id)
+
+    async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
+        """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
+        found = await self._rows(select(tables.pages.c.id).where(is_document(url)))
+        if not found:
+            return None
+        async with self._connected() as connection:
+            return await learnt_of(connection, found[0]["id"])
+
+    async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
+        """Changes of hosts' frames, newest first."""
+        change, name = tables.frame_changes, tables.hosts.c.name
+        query = select(name.label("host"), *(column for column in change.c if column.name != "host_id"))
+        query = query.join_from(change, tables.hosts, tables.hosts.c.id == change.c.host_id)
+        if host is not None:
+            query = query.where(name == host)
+        return await self._rows(query.order_by(change.c.first_at.desc(), name).limit(limit))
+
+    async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
+        rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))
+        for row in rows:
+            del row["id"], row["page_id"]
+            if of is tables.crawls:
+                row["signals"] = _by_source(row, "signals")
+                for source in SOURCES:
+                    del row[f"signals_{source.value}"]
+        return rows
+
+    async def _rows(self, query: Select[Any]) -> list[Row]:
+        async with self._connected() as connection:
+            return [dict(row._mapping) for row in await connection.execute(query)]
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[AsyncConnection]:
+        try:
+            async with self._opened.connect() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise in_a_sentence(error, self._address.shown) from error
+
+    @property
+    def _opened(self) -> AsyncEngine:
+        if self._engine is None:
+            raise StoreError("the reader is not open")
+        return self._engine
+
+
+async def database_bytes(connection: AsyncConnection, address: Address) -> int:
+    """How large the database is."""
+    file = address.file
+    if file is not None:
+        return sum(f.stat().st_size for f in (file, file.with_name(file.name + "-wal")) if f.exists())
+    return int(await connection.scalar(select(func.pg_database_size(func.current_database()))) or 0)
+
+
+def free_bytes(address: Address) -> int | None:
+    """The space that is left on the disk of a SQLite database for whoever is not root; None for a server's."""
+    if address.file is None:
+        return None
+    disk = os.statvfs(address.file.parent)
+    return disk.f_bavail * disk.f_frsize
+
+
+def is_page(url: str) -> ColumnElement[bool]:
+    """The condition that a page is the one of this URL, in any spelling."""
+    page, wanted = tables.pages.c, identity(url)
+    return or_(page.url == wanted, page.identity == wanted)
+
+
+def is_document(url: str) -> ColumnElement[bool]:
+    """The same, but where the URL is another address of a page that has been crawled, that page meets the condition."""
+    other, kept, wanted = tables.pages.alias("address"), tables.pages.alias("kept"), identity(url)
+    crawled = select(kept.c.id).where(kept.c.id == other.c.alias_of, kept.c.last_success.is_not(None)).scalar_subquery()
+    of = select(func.coalesce(crawled, other.c.id)).where(or_(other.c.url == wanted, other.c.identity == wanted))
+    return tables.pages.c.id == of.scalar_subquery()
+
+
+def _usage(said: str | None) -> Row | None:
+    from crawld.store.versions import usage_document
+
+    return usage_document(said)
+
+
+def with_heard(row: Row) -> Row:
+    """The row with true, false or nothing known: SQLite has no booleans."""
+    return row | {"heard": None if row["heard"] is None else bool(row["heard"])}
+
+
+def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {source.value: row[f"{name}_{source.value}"] for source in SOURCES}
+
+
+def _plain(number: Any) -> Any:
+    """PostgreSQL sums whole numbers into decimals."""
+    return number if number is None or isinstance(number, float) else int(number)

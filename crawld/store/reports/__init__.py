@@ -1,1 +1,0 @@
-"""Reading a database beside its daemon: reports, troubles and copies. Front door: `reader.py`."""

@@ -1,0 +1,131 @@
+"""Bringing pages back at a start: one plain scan in slices, each of which becomes columns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from crawld.model.fetched import TURNED_AWAY
+from crawld.model.page import PageState
+from crawld.model.signal import SOURCES
+from crawld.store import tables
+from crawld.store.bulk import fetch
+from crawld.store.contract import Floats, StoredPages
+from crawld.store.engine import Ranges, choice, chosen, fetch_within, within
+from crawld.store.tables import by_source
+
+ROWS_AT_ONCE = 2_000  # who takes them in blocks the event loop for some 10 ms
+_TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}
+_STATES = {state.value: state for state in PageState}
+_page, _estimate, _host = tables.pages.c, tables.estimates.c, tables.hosts.c
+_S = len(SOURCES)
+_TEXTS = (_page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.turned_away, _page.dirty_since)
+_NUMBERS = (_page.importance, _page.last_success, _page.last_attempt, _page.failures, _page.gone_since)
+_COUNTS = [_page[name] for name in by_source("pending")]
+_BELIEFS = [
+    _estimate[name]
+    for name in ("shape", "rate", *by_source("kappa"), *by_source("gamma"), "heard", "deaf_alpha", "deaf_shape")
+]
+
+
+class PageScan:
+    """Pages that are not retired, with their estimates and the signals since their last successful crawl, by slices.
+
+    `page_ids` are the pages that are asked for, `ranges` the ids of the shards that are; without both, all are.
+    """
+
+    def __init__(
+        self, reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
+    ) -> None:
+        dialect = reading.dialect.name
+        self._reading = reading
+        self._given = {} if page_ids is None else choice(dialect, [int(page) for page in page_ids])
+        self._left: list[tuple[int, int | None]] = [(1, None)] if ranges is None else list(ranges)
+        self._hosts: dict[int, str] = {}
+        query = (
+            select(*_TEXTS, *_NUMBERS, *_COUNTS, *_BELIEFS)
+            .join_from(tables.pages, tables.estimates, _estimate.page_id == _page.id, isouter=True)
+            .where(_page.id >= bindparam("first", type_=_page.id.type), _page.state != PageState.RETIRED.value)
+        )
+        if page_ids is not None:
+            query = query.where(chosen(dialect, _page.id))
+        if ranges is not None:
+            query = query.where(_page.id < bindparam("end", type_=_page.id.type))
+        self._query: Select[Any] = query.order_by(_page.id).limit(ROWS_AT_ONCE)
+        self.dirty: dict[int, float] = {}  # of the pages read so far: since when
+
+    async def next(self) -> StoredPages | None:
+        """The next slice, None at the end. One that failed is read again by the next call."""
+        while self._left:
+            first, end = self._left[0]
+            bounds = self._given | {"first": first} | ({} if end is None else {"end": end})
+            async with self._reading.connect() as connection:
+                if connection.dialect.name == "postgresql":  # others write meanwhile: hosts and pages as of one moment
+                    await connection.execution_options(isolation_level="REPEATABLE READ")
+                rows = await fetch(connection, self._query, bounds)
+                hosts = await self._names(connection, {row[2] for row in rows})
+            if len(rows) < ROWS_AT_ONCE:
+                self._left.pop(0)
+            else:
+                self._left[0] = rows[-1][0] + 1, end
+            if rows:
+                return self._columns(rows, hosts)
+        return None
+
+    async def _names(self, connection: AsyncConnection, ids: set[int]) -> dict[int, str]:
+        """The names of hosts, by their ids: one string for all pages of a host."""
+        if new := sorted(ids - self._hosts.keys()):
+            dialect = connection.dialect.name
+            query = select(_host.id, _host.name).where(chosen(dialect, _host.id))
+            self._hosts |= {row[0]: row[1] for row in await fetch(connection, query, choice(dialect, new))}
+        return self._hosts
+
+    def _columns(self, rows: Sequence[Sequence[Any]], hosts: dict[int, str]) -> StoredPages:
+        fields = list(zip(*rows, strict=True))
+        ids, urls, host_ids, states, alias_of, turned_away, dirty = fields[: len(_TEXTS)]
+        self.dirty |= {page: since for page, since in zip(ids, dirty, strict=True) if since is not None}
+        numbers: Floats = np.array(fields[len(_TEXTS) :], dtype=np.float64)  # None becomes nan
+        importance, last_success, last_attempt, failures, gone_since = numbers[: len(_NUMBERS)]
+        shape, rate, *beliefs = numbers[len(_NUMBERS) + _S :]
+        return StoredPages(
+            ids=np.array(ids, dtype=np.int64),
+            urls=urls,
+            hosts=[hosts[host] for host in host_ids],
+            states=[_STATES[state] for state in states],
+            importance=importance,
+            last_success=last_success,
+            last_attempt=last_attempt,
+            failures=failures.astype(np.int64),
+            signals=numbers[len(_NUMBERS) : len(_NUMBERS) + _S].T.astype(np.int64),
+            shape=shape,
+            rate=rate,
+            kappa=np.stack(beliefs[:_S], axis=1),
+            gamma=np.stack(beliefs[_S : 2 * _S], axis=1),
+            mixed=np.stack(beliefs[2 * _S :], axis=1),
+            gone=~np.isnan(gone_since),
+            alias_of=alias_of,
+            turned_away={  # a word of another release is passed over
+                page: _TURNED_AWAY[word] for page, word in zip(ids, turned_away, strict=True) if word in _TURNED_AWAY
+            },
+        )
+
+
+async def restore_pages(
+    reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
+) -> tuple[StoredPages, dict[int, float]]:
+    """All slices of a scan as one, and which of its pages are dirty, since when."""
+    scan = PageScan(reading, page_ids, ranges)
+    parts: list[StoredPages] = []
+    while (part := await scan.next()) is not None:
+        parts.append(part)
+    return StoredPages.of(parts), scan.dirty
+
+
+async def count_live(connection: AsyncConnection, ranges: Ranges | None = None) -> int:
+    """How many pages are not retired."""
+    query = select(func.count()).select_from(tables.pages).where(_page.state != PageState.RETIRED.value)
+    if ranges is not None:
+        return sum(row[0] for row in await fetch_within(connection, query.where(within(_page.id)), ranges))
+    return int((await fetch(connection, query))[0][0])

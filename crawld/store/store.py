@@ -1,0 +1,599 @@
+"""The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from crawld.model.clock import SystemClock
+from crawld.model.crawl import Memory
+from crawld.model.errors import DamagedError, StoreError
+from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.fetched import RobotsState
+from crawld.model.host import FrameChange, HostPage, HostState
+from crawld.model.page import Document, ListedPages, Page, Wanted
+from crawld.model.signal import Signal, SignalGain, SignalTrust
+from crawld.model.web import Clock
+from crawld.store import documents, hosts, settings
+from crawld.store import estimates as dirty
+from crawld.store import estimates as learning
+from crawld.store import hosts as robots
+from crawld.store import settings as actions
+from crawld.store import settings as demand
+from crawld.store.batch import Batch, Item, fold
+from crawld.store.changes import ChangeSignal
+from crawld.store.commit_queue import QueuedItem
+from crawld.store.contract import (
+    Action,
+    Adoption,
+    FreshnessPoint,
+    Ints,
+    Listed,
+    MayRetire,
+    PendingCopy,
+    Poll,
+    Record,
+    SourceFile,
+    StoredDemand,
+    StoredPages,
+    always,
+)
+from crawld.store.database import Database, WriteConnection
+from crawld.store.engine import Ranges, keep_trying
+from crawld.store.estimates import DirtyPages
+from crawld.store.hooks import StoredHooks
+from crawld.store.links import StoredLinks
+from crawld.store.pages import PageList, WriteScope
+from crawld.store.restoring import PageScan, count_live, restore_pages
+from crawld.store.retention import Pruning, Retention, give_back_space
+from crawld.store.sources import forget_sources, read_sources
+from crawld.store.statements import write, write_new
+from crawld.store.versions import RecentVersions, VersionReader, body_rows, latest_copy, read_recent_pages
+from crawld.store.writer import Writer
+
+# What a store is told while it runs: queued at once, and committed in batches a moment later.
+
+KeepBodies = Literal["latest", "changes", "none"]
+
+
+class Options(TypedDict, total=False):
+    """How a store keeps what it is told."""
+
+    keep_bodies: KeepBodies
+    obey_noarchive: bool
+    retention: Retention | None
+    commit_interval: float
+    clock: Clock | None
+
+
+class Recording:
+    """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
+
+    def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
+        self._database, self._scope = database, scope
+        self._keep_bodies = options.get("keep_bodies", "changes")
+        self._obey_noarchive = options.get("obey_noarchive", True)
+        self._clock = options.get("clock") or SystemClock()
+        self._pruning = Pruning(options.get("retention") or Retention(), alone=scope is None)
+        self._writer = Writer(self._commit, options.get("commit_interval", 0.2), self._clock)
+        self._memories = RecentVersions()
+        self._dirty = None if database.by_row else DirtyPages()
+        self.changes = ChangeSignal()
+        self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
+
+    @property
+    def shown(self) -> str:
+        """Where the database is, without a password."""
+        return self._database.shown
+
+    @property
+    def backlog(self) -> int:
+        """How many records wait to be committed."""
+        return self._writer.backlog
+
+    @property
+    def lag(self) -> float:
+        """Seconds that the oldest record waits to be committed."""
+        return self._writer.lag
+
+    @property
+    def healthy(self) -> bool:
+        """Whether commits succeed and the queue has room: the daemon pauses while it is not."""
+        return self._writer.healthy and self._database.damage.found is None
+
+    async def watch(self) -> None:
+        """Wait until the database is found damaged, by a reader or the writer, and raise that."""
+        await self._database.damage.wait()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the last commit failed, None while all is well."""
+        found = self._database.damage.found
+        return self._writer.trouble if found is None else str(found)
+
+    @property
+    def trouble_since(self) -> float | None:
+        """When commits began to fail, None while all is well."""
+        return self._writer.trouble_since
+
+    @property
+    def lost(self) -> int:
+        """How many records were given up: refused by the database, or by a queue twice full."""
+        return self._writer.lost
+
+    async def flush(self) -> None:
+        """Return once everything queued so far is committed."""
+        await self._writer.flush()
+
+    def record(self, record: Record) -> None:
+        """Queue a finished attempt."""
+        if self._put(record) and record.memory is not None:
+            self._memories.queue(record.memory)
+
+    def record_signals(self, signals: Sequence[Signal]) -> None:
+        """Queue signals."""
+        for signal in signals:
+            self._put(signal)
+
+    def record_host(self, host: HostState) -> None:
+        """Queue what is now known of a host."""
+        self._put(host)
+
+    def record_robots(self, robots: RobotsState) -> None:
+        """Queue what is now known of a robots.txt."""
+        self._put(robots)
+
+    def record_frame_change(self, change: FrameChange) -> None:
+        """Queue a change of a host's frame; one that began at the same time is overwritten."""
+        self._put(change)
+
+    def record_freshness(self, point: FreshnessPoint) -> None:
+        """Queue one point of the freshness history."""
+        self._put(point)
+
+    def record_poll(self, poll: Poll) -> None:
+        """Queue what is now known of a source file."""
+        self._put(poll)
+
+    def record_signal_gain(self, gain: SignalGain) -> None:
+        """Queue what signals before a crawl gained, to be added to the account of their host and source."""
+        self._put(gain)
+
+    def _put(self, item: Item) -> bool:
+        return self._writer.put(item)
+
+    async def _commit(self, queued: Sequence[QueuedItem]) -> None:
+        await self._write([one.item for one in queued])
+
+    async def _write(self, items: Sequence[Item], epochs: Mapping[int, int] | None = None) -> None:
+        """Write items in one transaction, under these epochs of the shards that they concern."""
+        self._database.damage.check()
+        batch = fold(items)
+        if not self._obey_noarchive:
+            batch.unarchived.clear()
+        if self._scope is not None:
+            batch.calibration = self._scope.due_calibration(batch.calibration, self._clock.monotonic())
+        only_latest = self._keep_bodies == "latest"
+        bodies: list[dict[str, Any]] = []
+        if batch.bodies and self._keep_bodies != "none":
+            work = partial(body_rows, batch.bodies, only_latest=only_latest)
+            bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
+        async with self._database.writing.transaction() as connection:
+            await write_new(connection, batch)
+            if self._scope is not None:
+                await self._scope.fence(connection, epochs or {})
+            await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
+        if self._scope is not None:
+            self._scope.settle_calibration()
+        self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
+
+    def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:
+        if batch.changes:
+            self.changes.tell()
+        crawls, signals = len(batch.crawls), len(batch.signals)
+        self._pruning.added(batch.pages, crawls=crawls, signals=signals, version_bytes=version_bytes)
+        if self._dirty is not None:
+            self._dirty.crawled({page: change.success for page, change in batch.pages.items()})
+        for item in items:
+            if isinstance(item, Record) and item.memory is not None:
+                self._memories.committed(item.memory)
+
+    async def _finish(self) -> None:
+        """Commit what is queued; StoreError where the database would not take it."""
+        damage = self._database.damage
+        try:
+            await self._writer.close()
+        except DamagedError as error:
+            raise DamagedError(
+                f"{damage.found or error}. {self._writer.backlog} queued rows were not written"
+            ) from None
+        except StoreError as error:
+            raise StoreError(f"the database {self.shown}: {error}") from None
+        finally:
+            self._packing.shutdown(wait=False)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+SAVED_AT_ONCE = 1_000
+DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE = 64, 4 << 20
+"""Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
+
+
+S = TypeVar("S", bound="SqlStore")
+Asked = Callable[Concatenate[S, P], Awaitable[T]]
+
+
+def patiently(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Try again for a while where the database does not answer; StoreError where that does not help."""
+
+    @wraps(method)
+    async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await keep_trying(lambda: method(store, *args, **kwargs), store.shown)
+
+    return asked
+
+
+def promptly(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The same for what takes a moment: where it takes much longer, it is asked again over another connection."""
+
+    @wraps(method)
+    async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def attempt() -> T:
+            async with asyncio.timeout(store.longest_answer_seconds):
+                return await method(store, *args, **kwargs)
+
+        return await keep_trying(attempt, store.shown)
+
+    return asked
+
+
+class SqlStore(Recording):
+    """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
+
+    longest_answer_seconds: float | None = None
+
+    def __init__(self, url: str, *, scope: WriteScope | None = None, **options: Unpack[Options]) -> None:
+        """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
+        super().__init__(self._make_database(url), scope, **options)
+        self._memory_reader = VersionReader(self.longest_answer_seconds)
+        self.damage = self._database.damage
+        self.hooks = StoredHooks(
+            lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
+        )
+        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
+
+    def _make_database(self, url: str) -> Database:
+        return Database(url)
+
+    async def start(self) -> None:
+        """Open, migrate and lock the database; StoreError in a sentence where that cannot be."""
+        await self._database.open()
+        self._writer.start()
+
+    async def close(self) -> None:
+        """Commit what is queued and let go; StoreError where the database would not take it."""
+        if not self._database.is_open:
+            return
+        try:
+            await self._finish()
+        finally:
+            await self._memory_reader.finish()
+            await self._database.close()
+
+    @patiently
+    async def sources(self) -> Sequence[SourceFile]:
+        """Every source file that was ever recorded and not forgotten."""
+        async with self._reading.connect() as connection:
+            return await read_sources(connection, self._ranges)
+
+    @patiently
+    async def forget_sources(self, urls: Sequence[str]) -> None:
+        """Forget source files; what their host's signals were worth is kept."""
+        async with self._connection.transaction() as connection:
+            await forget_sources(connection, self._scope, urls)
+
+    @patiently
+    async def prune(self) -> int:
+        """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
+        async with self._reading.connect() as connection:
+            await self._pruning.count(connection, self._clock.now())
+        async with self._connection.transaction() as connection:
+            if self._scope is not None:
+                await self._scope.numbering.begin(connection)  # nobody adds a page to a host that is being forgotten
+            deleted = await self._pruning.step(connection, self._clock.now())
+        async with self._connection.transaction() as connection:
+            await give_back_space(connection)
+        return deleted
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
+        parts = self.adopting(wanted, origin=origin, now=now, complete=complete)
+        return Adoption.of([part async for part in parts])
+
+    async def adopting(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = True,
+        kept: Ints | None = None,
+        may_retire: MayRetire = always,
+    ) -> AsyncGenerator[Adoption, None]:
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
+        parts = self._page_list().adopt(
+            wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
+        )
+        async with aclosing(parts):
+            async for part in parts:
+                if part.retired or part.returned:
+                    self.changes.tell()
+                if part.returned and self._dirty is not None and self._scope is None:
+                    # Pages that come back may have been dirty when they retired.
+                    self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
+                yield part
+
+    async def listed_pages(self, origin: str) -> ListedPages:
+        """The pages that are not retired and that the origin lists."""
+        return await self._page_list().listed_by(origin)
+
+    def _page_list(self) -> PageList:
+        numbering = None if self._scope is None else self._scope.numbering
+        return PageList(self._connection, self._reading, self.shown, numbering)
+
+    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
+        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
+        retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
+        self.changes.tell()
+        return retired
+
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+        return await self._page_list().readmit(urls)
+
+    @patiently
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed the pages of these URLs, retired ones too, by their URL; pages that are kept out are left out."""
+        return await self._page_list().origins(urls)
+
+    async def retire_moved(self, page_ids: Sequence[int], *, now: float) -> Sequence[Page]:
+        """Retire those of these pages that are kept only because others moved there."""
+        return await self._page_list().retire_moved(page_ids, now=now)
+
+    @patiently
+    async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
+        """Everything a start needs to know of the pages, or of these."""
+        if page_ids is None or self._scope is None:
+            return await self._restore(self._ranges, page_ids)
+        return await self._restore(None, list(filter(self._scope.holds, page_ids)))
+
+    @patiently
+    async def count_pages(self) -> int:
+        """How many pages `restoring` yields, about."""
+        async with self._reading.connect() as connection:
+            return await count_live(connection, self._ranges)
+
+    async def restoring(self) -> AsyncGenerator[StoredPages, None]:
+        """The same of all pages, some at a time, by their ids."""
+        scan = PageScan(self._reading, ranges=self._ranges)
+        while (part := await keep_trying(scan.next, self.shown)) is not None:
+            yield part
+        self._found_dirty(scan.dirty, every=True)
+
+    async def _restore(self, ranges: Ranges | None, page_ids: Sequence[int] | None = None) -> StoredPages:
+        pages, waiting = await restore_pages(self._reading, page_ids, ranges)
+        self._found_dirty(waiting, every=page_ids is None)
+        return pages
+
+    def _found_dirty(self, pages: Mapping[int, float], *, every: bool) -> None:
+        if self._dirty is not None:
+            self._dirty.found(pages)
+            self._dirty.read |= every
+
+    @patiently
+    async def age_curves(self) -> Mapping[str, AgeCurve]:
+        """By host, how its copies age; hosts that go by plain time are left out."""
+        return await learning.read_age_curves(self._reading, self._ranges)
+
+    @patiently
+    async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
+        """Keep how the copies of these hosts age; None: by plain time."""
+        async with self._connection.transaction() as connection:
+            await learning.write_age_curves(connection, self._scope, curves)
+
+    @patiently
+    async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
+        """Keep which sources are heard, for reports. Unknown hosts are left out."""
+        async with self._connection.transaction() as connection:
+            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
+
+    @patiently
+    async def hosts(self) -> Sequence[HostState]:
+        """What is remembered of every host that has pages, and of others of which something still matters."""
+        async with self._reading.connect() as connection:
+            return await hosts.read_hosts(connection, self._clock.now(), self._ranges)
+
+    @patiently
+    async def robots(self) -> Sequence[RobotsState]:
+        """What is known of each robots.txt of hosts that have pages, the latest last."""
+        async with self._reading.connect() as connection:
+            return await robots.read_robots(connection, self._ranges)
+
+    async def recall(self, page_id: int) -> Memory | None:
+        """What is remembered of the latest copy of a page, queued or committed."""
+        return self._memories.get(page_id) or await self._read_memory(page_id)
+
+    @patiently
+    async def _read_memory(self, page_id: int) -> Memory | None:
+        self._memories.reading(page_id)
+        try:
+            found = await self._memory_reader.read(self._reading, page_id)
+        except SQLAlchemyError as error:
+            self.damage.look_at(error)  # the query goes to the driver past the engine's own events
+            raise
+        return self._memories.read(page_id, found)
+
+    @promptly
+    async def copy(self, page_id: int) -> bytes | None:
+        """The latest copy of a page, where one is kept."""
+        async with self._reading.connect() as connection:
+            return await latest_copy(connection, page_id)
+
+    @promptly
+    async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
+        """What is remembered of the pages of a host that were fetched most recently, oldest first."""
+        async with self._reading.connect() as connection:
+            return await read_recent_pages(connection, host, limit)
+
+    @promptly
+    async def audits(self, limit: int) -> Sequence[bool]:
+        """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
+        return await learning.latest_audits(self._reading, limit)
+
+    @promptly
+    async def dirty_pages(self, limit: int) -> Ints:
+        """Pages with a successful crawl newer than their estimate, longest waiting first."""
+        if self._dirty is None:
+            return await dirty.dirty_pages(self._reading, limit)
+        if not self._dirty.read and self._scope is None:
+            self._dirty.found(await dirty.read_dirty(self._reading))
+            self._dirty.read = True
+        held = None if self._scope is None else self._scope.holds
+        return await dirty.not_retired(self._reading, self._dirty, limit, held)
+
+    @promptly
+    async def crawled_pages(self, after: int, limit: int) -> Ints:
+        """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
+        return await learning.crawled_pages(self._reading, after, limit, self._ranges)
+
+    @promptly
+    async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
+        """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
+        return await learning.read_histories(self._reading, page_ids, most_per_page, most)
+
+    @patiently
+    async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
+        """Write new estimates over the old ones."""
+        for start in range(0, len(estimates), SAVED_AT_ONCE):
+            async with self._connection.transaction() as connection:
+                some = estimates[start : start + SAVED_AT_ONCE]
+                still = await learning.write_estimates(connection, self._scope, some, self._clock.now())
+            if self._dirty is not None:
+                self._dirty.estimated([estimate.page_id for estimate in some], still)
+
+    @patiently
+    async def demand(self) -> StoredDemand:
+        """How often copies were asked for."""
+        async with self._reading.connect() as connection:
+            return await demand.read_demand(connection, self._ranges)
+
+    @patiently
+    async def save_demand(self, news: StoredDemand) -> None:
+        """Write over what was kept of these pages' demand, and what they weigh by it."""
+        async with self._connection.transaction() as connection:
+            await demand.write_demand(connection, self._scope, news)
+
+    @patiently
+    async def forget_weights(self) -> None:
+        """Let every page weigh what the list says."""
+        async with self._connection.transaction() as connection:
+            await demand.forget_weights(connection, self._scope)
+
+    @promptly
+    async def setting(self, name: str) -> str | None:
+        """A setting changed while running and kept over a restart."""
+        async with self._reading.connect() as connection:
+            return await settings.read_setting(connection, name)
+
+    @patiently
+    async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
+        """Keep a setting (None forgets it) and note the change."""
+        async with self._connection.transaction() as connection:
+            await settings.write_setting(connection, name, value, now)
+
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+        return await self._page_list().listed(urls)
+
+    @patiently
+    async def add_action(self, action: Action) -> int:
+        """Keep what an operator did; its number."""
+        async with self._connection.transaction() as connection:
+            return await actions.add_action(connection, action)
+
+    @promptly
+    async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
+        """The latest actions, newest first; with a number that one alone."""
+        async with self._reading.connect() as connection:
+            return await actions.read_actions(connection, limit, number)
+
+    @patiently
+    async def mark_undone(self, number: int, at: float) -> bool:
+        """Note that an action was undone; False where it was already, or is not kept."""
+        async with self._connection.transaction() as connection:
+            return await actions.mark_undone(connection, number, at)
+
+    @patiently
+    async def prepare_documents(self, *, search: bool) -> int | None:
+        """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
+        async with self._connection.transaction() as connection:
+            await documents.prepare_index(connection, search=search)
+            return await documents.read_cursor(connection)
+
+    @patiently
+    async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
+        """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
+        async with self._reading.connect() as connection:
+            return await documents.pending_copies(
+                connection, after, DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE, by_page=by_page
+            )
+
+    @patiently
+    async def save_documents(
+        self, kept: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
+    ) -> None:
+        """Keep documents in place of earlier ones, and with a cursor how far changes were read."""
+        pack = documents.packed_document
+        rows = await asyncio.to_thread(lambda: [pack(copy.page_id, copy.version, one) for copy, one in kept])
+        async with self._connection.transaction() as connection:
+            await documents.put_documents(connection, rows, search=search)
+            if cursor is not None:
+                await documents.keep_cursor(connection, cursor)
+
+    @patiently
+    async def tidy_documents(self, *, search: bool) -> int:
+        """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
+        async with self._reading.connect() as connection:
+            left = await documents.left_documents(connection, DOCUMENTS_AT_ONCE)
+            waiting = await documents.unindexed(connection, DOCUMENTS_AT_ONCE) if search else []
+        if not left and not waiting:
+            return 0
+        async with self._connection.transaction() as connection:
+            await documents.drop_documents(connection, left)
+            await documents.index_documents(connection, waiting)
+        return len(left) + len(waiting)
+
+    @promptly
+    async def newest_change(self) -> int:
+        """The number of the newest change, 0 where there is none."""
+        async with self._reading.connect() as connection:
+            return await documents.newest_change(connection)
+
+    @property
+    def _ranges(self) -> Ranges | None:
+        """The ids that reads are about; None where they are about all."""
+        return None if self._scope is None else self._scope.ranges()
+
+    @property
+    def _connection(self) -> WriteConnection:
+        return self._database.writing
+
+    @property
+    def _reading(self) -> AsyncEngine:
+        return self._database.reading

@@ -1,0 +1,534 @@
+"""What is read for people and programs: pages, changes, versions, hosts, signals and figures over time.
+
+The API, the dashboard and the command line read through this. Lists are read by keyset: a cursor says where the next
+part begins, so that the last of a million rows costs what the first does.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Protocol
+
+from pydantic import ConfigDict, Field
+
+from crawld.model.crawl import BlockEdit, ChangeVerdict, Verdict
+from crawld.model.page import NOT_LISTED, Document, Page, PagePart, PageState
+from crawld.model.signal import Source, bought_in_words
+from crawld.model.usage import PageUse
+from crawld.store.contract import Floats, FreshnessPoint, Ints
+from crawld.store.control import Copy
+
+# What following the links of whole sites needs of the store.
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """A page of a followed site, as kept over a restart."""
+
+    page: Page
+    depth: int  # links from a page that a list, a sitemap or the settings name
+    by_links: bool  # whether links alone have it kept fresh
+    visited: bool  # whether it was ever crawled with success
+    attempted_at: float | None
+    novel: bool | None  # whether its text was new among addresses of its shape; None before its first visit
+    deferred: bool  # whether links of it wait for room
+    refused: str | None
+    retired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """A page that links lead to: `refused_at` is when it was found that it is not to be kept."""
+
+    page_id: int
+    retired: bool
+    by_links: bool
+    refused_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """How many pages link to one, with the addresses of a few."""
+
+    count: int = 0
+    sources: Sequence[str] = ()
+    depth: int | None = None  # links from a page that a list, a sitemap or the settings name; None: not followed
+    refused: str | None = None  # why it is not kept although it is linked
+
+
+class LinkStore(Protocol):
+    """The links between pages. A link counts while the page that it is on is kept and not gone."""
+
+    async def site_pages(self) -> Sequence[SitePage]:
+        """Every page that following links knows of."""
+
+    async def look_up(self, identities: Sequence[str]) -> Mapping[str, LinkTarget]:
+        """Those of the pages with these identities that were ever known, by identity."""
+
+    async def depth_of(self, page_id: int) -> int:
+        """How many links a page is from one that a list, a sitemap or the settings name; 0 for such a page itself."""
+
+    async def write(self, source: int, targets: Sequence[int], depths: Mapping[int, int], *, deferred: bool) -> bool:
+        """Let a page link to these pages and no others, and keep the depths of pages found there; whether any is new.
+
+        A page that is found nearer than before has the smaller depth from now on.
+        """
+
+    async def visited(self, page_id: int, *, novel: bool) -> None:
+        """Keep whether the text of a page found by links was new."""
+
+    async def refuse(self, page_id: int, why: str, now: float) -> None:
+        """Keep why a page is not kept although it is linked."""
+
+    async def unlinked(self, limit: int) -> Sequence[str]:
+        """URLs of pages that links alone had kept and that no page links to any longer."""
+
+    async def forget(self, page_ids: Sequence[int]) -> None:
+        """Forget what following links knows of these pages."""
+
+
+class PageSort(StrEnum):
+    """What a list of pages can be sorted by; pages of which it is not known come last either way.
+
+    By the last two only the running daemon can sort, and by the next crawl only a few thousand pages.
+    """
+
+    URL = "url"
+    IMPORTANCE = "importance"
+    LAST_CRAWL = "last_crawl"
+    LAST_CHANGE = "last_change"
+    FRESHNESS = "freshness"
+    NEXT_CRAWL = "next_crawl"
+
+
+ANY_TROUBLE = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """Which pages are wanted, in which order, and from where on."""
+
+    sort: PageSort = PageSort.URL
+    descending: bool = False
+    host: str | None = None
+    state: PageState | None = None  # None: every page that is kept, neither retired nor another address of one
+    trouble: str | None = None  # of the last crawl of pages that fail or are forbidden; ANY_TROUBLE: whatever it is
+    search: str | None = None  # a part of the URL, in any case of letters
+    use: PageUse | None = None  # pages whose site denies it are left out
+    after: str | None = None  # the cursor that the part before ended with
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PageLine:
+    """A page in a list."""
+
+    id: int
+    url: str
+    host: str
+    state: PageState
+    importance: float
+    crawls: int
+    changes: int
+    failures: int
+    added_at: float
+    last_crawl_at: float | None
+    last_change_at: float | None
+    gone_since: float | None
+    freshness: float | None
+    next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
+    title: str | None = None  # of the latest copy
+    trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
+    usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
+    version: int | None = None  # the change that brought the latest copy, while that is kept
+    language: str | None = None  # of the latest copy
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageLines:
+    """A part of a list of pages, and the cursor of the next part; None at the end."""
+
+    pages: Sequence[PageLine]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlLine:
+    """One finished attempt at a page."""
+
+    at: float
+    verdict: Verdict
+    status: int | None
+    trouble: str | None
+    detail: str | None
+    bytes: int
+    duration: float
+    magnitude: float | None
+    predicted: float | None
+    audit: bool
+    signals: Mapping[Source, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SignalLine:
+    """One signal for a page."""
+
+    source: Source
+    seen_at: float
+    claimed_at: float | None
+    stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateLine:
+    """What is believed of a page, and the evidence it rests on."""
+
+    at: float
+    shape: float
+    rate: float
+    alpha_se: float | None
+    crawls: int
+    changes: int
+    kappa: Mapping[Source, float | None]  # None: infinite, its signals never lie
+    gamma: Mapping[Source, float]
+    signals: Mapping[Source, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a page. Its number is its place in the order of commits, and a cursor."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(serialize_by_alias=True, validate_by_name=True)
+    id: int
+    page_id: int
+    url: str
+    at: float
+    verdict: ChangeVerdict
+    magnitude: float | None  # 0-1: how much of the text changed
+    version: int | None  # the version it brought, while that is kept
+    previous: int | None  # the version before, while that is kept
+    title: str | None = None  # of the latest copy, as are the next two
+    language: str | None = None
+    content_type: str | None = None
+    moved_from: Annotated[str | None, Field(alias="from")] = None  # where it was and
+    moved_to: Annotated[str | None, Field(alias="to")] = None  # where it is, of one that moved
+    usage: Mapping[str, Any] | None = None  # what the page may be used for; None where its site says nothing
+    text: str | None = None  # of the version, where it was asked for
+    markdown: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """The change as others are told it, in JSON."""
+        told = asdict(self)
+        del told["text"], told["markdown"]
+        return told | {"from": told.pop("moved_from"), "to": told.pop("moved_to")}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes in the order of commits, and the cursor to go on from."""
+
+    changes: Sequence[Change]
+    cursor: int
+    missed: bool  # changes after the cursor asked for are no longer kept
+    first: int  # the oldest change that is kept, 0 where there is none
+
+    def unread(self, until: int) -> int:
+        """Where the cursor is the newest change: how many that are kept came after this one; numbers have no gaps."""
+        return max(self.cursor - max(until, self.first - 1), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A kept copy of a page: the one that change brought, as it was last seen at `at`."""
+
+    id: int
+    at: float
+    content_type: str | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionBody:
+    """A kept copy with its bytes."""
+
+    version: Version
+    url: str
+    host: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """One page with its timeline, newest first."""
+
+    page: PageLine
+    origin: str
+    retired_at: float | None
+    last_attempt_at: float | None
+    successive_failures: int
+    pending_signals: Mapping[Source, int]
+    estimate: EstimateLine | None
+    crawls: Sequence[CrawlLine]
+    signals: Sequence[SignalLine]
+    changes: Sequence[Change]
+    versions: Sequence[Version]
+    alias_of: str | None = None  # the page that this is another address of,
+    alias_why: str | None = None  # how that was proved,
+    aliases: Sequence[str] = ()  # and the other addresses of this page
+    linked_from: Linked = field(default_factory=Linked)  # pages of a followed site that link to it
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A page whose text holds what was searched for."""
+
+    url: str
+    title: str | None
+    snippet: str
+    marks: Sequence[tuple[int, int]]  # where in the snippet the words are
+    score: float  # higher is better; two searches cannot be compared
+    version: int
+    freshness: float | None
+    language: str | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """How a host is asked, and how many pages it has."""
+
+    host: str
+    pages: int
+    blocked: bool
+    blocked_until: float
+    asked_until: float
+    successive_failures: int
+    delay_seconds: float | None
+    crawl_delay_seconds: float | None
+    turned_away: Mapping[str, int] = field(default_factory=dict)  # pages whose site turned us away, by trouble
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """What the signals of a host and source were worth, and how far they are heard (None: not known yet) and why."""
+
+    host: str
+    source: Source
+    polls: int
+    signals: int
+    stale: int
+    site_events: int
+    precision: float | None
+    recall: float | None
+    heard: bool | None = None
+    heard_since: float | None = None
+    weight: float | None = None
+    score: float | None = None
+    why: str | None = None
+    confirmed: int = 0  # crawls after believed signals that found a change
+    in_vain: int = 0  # and that found none
+    saved: float = 0.0  # requests, against a crawler that ignores signals; polls are taken off
+    freshness_gain: float | None = None  # of the host's copies since the first of them was made
+
+    @property
+    def bought(self) -> str:
+        """What the source has bought, in words."""
+        return bought_in_words(self.confirmed + self.in_vain, self.saved, self.freshness_gain)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFileLine:
+    """A sitemap or feed that is polled."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedLine:
+    """What following links has found on a host."""
+
+    host: str
+    pages: int
+    found: int  # kept because of links alone
+    waiting: int  # of those, not yet visited
+    refused: int  # linked, but not to be kept
+    deferred: int  # pages with links that wait for room
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLine:
+    """What slots of a stretch of time were spent on: a use and what came of it, or idle or skipped and why."""
+
+    at: float
+    use: str
+    outcome: str
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationLine:
+    """A tenth of the predicted freshness against what was seen."""
+
+    bin: int
+    predicted_low: float
+    predicted_high: float
+    crawls: int
+    predicted: float
+    seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How all pages stand."""
+
+    states: Mapping[PageState, int]
+    hosts: int
+    latest: FreshnessPoint | None
+    last_change: int  # the number of the newest change, 0 where there is none
+    last_crawl_at: float | None  # of the latest success
+    database_bytes: int
+    free_bytes: int | None = None  # on the disk of the database; None where that is a server's business
+
+    @property
+    def pages(self) -> int:
+        """Pages that are kept: neither retired nor other addresses of a page."""
+        return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Pages that could be asked but were not crawled with success for long, and when the oldest copy was made."""
+
+    count: int
+    oldest_crawl_at: float | None
+
+
+class ReadModel(Protocol):
+    """Answers about what is committed. Nothing here waits for the writer, nor makes it wait."""
+
+    async def overview(self) -> Overview:
+        """How all pages stand."""
+
+    async def overdue(self, before: float) -> Overdue:
+        """Pages that were not crawled with success since that time."""
+
+    async def pages(self, query: PageQuery) -> PageLines:
+        """A part of the list of pages; InputError where the cursor is none of this list."""
+
+    async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
+        """One page by any spelling of its URL, with the latest of its history; None if unknown."""
+
+    async def versions(self, url: str) -> Sequence[Version] | None:
+        """The kept versions of a page, newest first; None if the page is unknown."""
+
+    async def version(self, url: str, number: int | None = None) -> VersionBody | None:
+        """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
+
+    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
+        """The documents that are kept of versions, by their numbers."""
+
+    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
+        """Kept versions with their bytes, by number."""
+
+    async def search(
+        self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
+    ) -> Sequence[SearchHit]:
+        """Pages whose text holds the words, best first, without those that deny the use; InputError where it is off."""
+
+    async def changes(
+        self,
+        after: int,
+        limit: int = 100,
+        *,
+        url: str | None = None,
+        kinds: Sequence[ChangeVerdict] = (),
+        use: PageUse | None = None,
+    ) -> Changes:
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
+
+        With a use, those of pages that deny it are left out, but not the change of that itself.
+
+        InputError where the cursor is beyond the newest change: it is not of this database.
+        """
+
+    async def latest_changes(
+        self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
+    ) -> Changes:
+        """The newest changes, newest first, or those before a number; the cursor is that of the newest change.
+
+        With verdicts, only changes of those.
+        """
+
+    async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
+        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds.
+
+        The first copy of a page is no change.
+        """
+
+    async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
+        """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
+
+    async def sources(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceLine]:
+        """What signals were worth, by host and source."""
+
+    async def source_files(
+        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
+    ) -> Sequence[SourceFileLine]:
+        """The sitemaps and feeds that are polled."""
+
+    async def followed(self) -> Sequence[FollowedLine]:
+        """What following links has found, by host."""
+
+    async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
+        """The latest points from that time on, oldest first."""
+
+    async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
+        """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
+
+    async def calibration(self) -> Sequence[CalibrationLine]:
+        """Predicted against seen freshness, the lowest tenth first."""
+
+
+class ChangeEvents(Protocol):
+    """Wakes whoever waits for changes when some are committed."""
+
+    def next(self) -> asyncio.Event:
+        """An event that is set at the next commit of changes: take it before looking for them."""
+
+
+class PageTexts(Protocol):
+    """The texts of kept copies. They are foreign bytes, read in a worker; TooCostlyError where that takes too much."""
+
+    async def document(self, copy: Copy) -> Document | None:
+        """A copy as a reader has it; None where it has no text."""
+
+    async def documents(self, versions: Sequence[VersionBody]) -> Sequence[Document | None]:
+        """Several versions as a reader has them; None where one has no text, or takes too much to read."""
+
+    async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
+        """What the second version did to the first; None where either has no text."""
+
+    async def parts(self, version: VersionBody) -> Sequence[PagePart]:
+        """The parts of a version that can be left out of what is compared; none where bytes are compared."""
+
+
+class LivePages(Protocol):
+    """What the running daemon holds in memory of its pages; it may be asked in any thread."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether that is all pages there are; a worker of a fleet holds a part."""
+
+    def standings(self, page_ids: Sequence[int], at: float) -> Mapping[int, tuple[float, float | None]]:
+        """By page, its freshness and when it is expected to be crawled next; pages that are not here are left out."""
+
+    def freshness(self, at: float) -> tuple[Ints, Floats]:
+        """The ids of all pages with their freshness, as of that time or a few seconds from it; not to be written to."""

@@ -83,6 +83,7 @@ async def measure(path: Path) -> dict[str, float]:
             scheduler.settle(page_id, NOW + slot)
     await page_set.index()
     marks.append(("picks_and_signals_index", resident()))
+    learner.reserve(count, pages.count_hosts())
     for histories in crawled(pages):
         learner.teach(histories, NOW)
     give_back()  # as the daemon's learner does once it has recalled all pages

@@ -328,6 +328,10 @@ class Chooser(ABC):
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
         """Tell a policy that allots rates how much there is to allot."""
 
+    def reserve(self, rows: int) -> None:
+        """Make room for that many pages at once: to grow step by step copies everything again and again."""
+        self.pages.reserve(rows)
+
     def look_over(self, now: float) -> Iterator[None]:  # noqa: ARG002 - who keeps no order has nothing to do
         """Prepare the first pick among new pages, a few milliseconds at a time."""
         return iter(())

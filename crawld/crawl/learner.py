@@ -63,6 +63,10 @@ class Learner:
         """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
         return self._online_learner.taught
 
+    def reserve(self, pages: int, hosts: int) -> None:
+        """Make room for so many at once."""
+        self._online_learner.reserve(pages, hosts)
+
     def hear(self, others: Floats) -> None:
         """Take over what the hosts of all other workers say: the sum of what each has `taught`."""
         self._online_learner.hear(others)

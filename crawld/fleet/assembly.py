@@ -277,6 +277,9 @@ class FleetAssembly(Assembly):
     def _make_daemon(self, **parts: Any) -> FleetDaemon:
         return FleetDaemon(worker=self.worker, **parts)
 
+    def _control_server(self) -> None:
+        """None: a worker starts without pages, and its socket is one of its services."""
+
     def _services(self) -> list[Service]:
         services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]
         services.append(self._follow_settings)

@@ -293,6 +293,7 @@ class Assembly:
             clock=self.clock,
             workers=self.workers,
             prepare=self._prepare,
+            control=self._control_server(),
             services=[*self._services(), *self._public()],
             read_again=partial(self._reload, read_settings),
             tick_seconds=self._tempo.tick,
@@ -305,10 +306,15 @@ class Assembly:
     def _make_daemon(self, **parts: Any) -> Daemon:
         return Daemon(**parts)
 
+    def _control_server(self) -> Service | None:
+        """What answers commands while pages are restored."""
+        parts = self._api_parts()
+        status = self.crawler.status
+        return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run
+
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
-        socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
-        services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
+        services = [self._learn, self._index, self.read_model.run, *self._documents()]
         if self.links:
             services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
@@ -433,6 +439,7 @@ class Assembly:
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         self._learner = self._learner_of(sink, guess)
+        self._learner.reserve(len(self.scheduler), self.pages.count_hosts())
         await self._learner.run()
 
     def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:

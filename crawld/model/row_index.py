@@ -134,8 +134,9 @@ def grown(column: NDArray[Number], size: int, empty: float) -> NDArray[Number]:
     have, more = len(column), size - len(column)
     if more <= 0:
         return column
-    longer = np.zeros((have + max(more, have // 4), *column.shape[1:]), dtype=column.dtype)
-    longer[:have] = column
+    longer = np.zeros((have + max(more, have // 8), *column.shape[1:]), dtype=column.dtype)
+    some = np.flatnonzero(column.any(axis=1)) if column.ndim == 2 and empty == 0 else slice(have)
+    longer[some] = column[some]
     if empty != 0:  # zeros that nobody has written take no memory
         longer[have:] = empty
     return longer

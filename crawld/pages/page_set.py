@@ -76,6 +76,7 @@ class PageSet:
         self._scheduler = scheduler
         self._gate = gate
         self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
+        self.on_restored: Callable[[int, int], None] = lambda *_: None  # told how many pages are back, of how many
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
@@ -104,8 +105,9 @@ class PageSet:
         age of their copies is unknown.
         """
         gc.set_threshold(LIMITS.young_objects)
-        count = await self._restore(now)
         gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
+        count = await self._restore(now)
+        gc.freeze()
         for _ in self._scheduler.look_over(now):
             await asyncio.sleep(0)
         await asyncio.to_thread(give_back)
@@ -114,13 +116,15 @@ class PageSet:
     async def _restore(self, now: float) -> int:
         aliases: dict[int, int] = {}
         count, newest = 0, -math.inf
-        self._scheduler.reserve(await self._store.count_pages())
+        expected = await self._store.count_pages()
+        self._scheduler.reserve(expected + expected // 32)  # and for some more: to grow copies everything
         async with aclosing(self._store.restoring()) as parts:
             async for stored in parts:
                 self._put_back(stored, now)
                 aliases |= {page: of for page, of in zip(stored.ids.tolist(), stored.alias_of, strict=True) if of}
                 newest = max(newest, float(np.fmax.reduce(stored.last_attempt, initial=-math.inf)))
                 count += len(stored.ids)
+                self.on_restored(count, max(count, expected))
         for at, state in enumerate(await self._store.hosts()):  # after those of pages: of others the gate keeps a few
             self._gate.restore(_usable(state))
             if at % LIMITS.taken_at_once == 0:

@@ -109,6 +109,7 @@ class Steering:
             "evaluations": chooser.pages.evaluations,
             "picks": chooser.picks,
             "faults": status.faults,
+            "starting": status.starting,
             "reload_refused": status.reload_refused,
             "list_held_back": status.list_held_back,
             "pid": os.getpid(),

@@ -86,10 +86,10 @@ def _written_by(connection: Connection) -> str | None:
 
 def migrate(connection: Connection, shown: str) -> None:
     """Bring the database up to this version, all or nothing."""
-    from alembic import command
-
     current, latest = check_revision(connection, shown), latest_revision()
     if current != latest:
+        from alembic import command  # a tenth of a second, for which nothing else would run
+
         if current is not None:
             log.info("migrating the database", extra={"database": shown, "from": current, "to": latest})
         command.upgrade(alembic_config(connection), "head")

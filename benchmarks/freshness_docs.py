@@ -25,7 +25,7 @@ RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshn
 EVERYTHING = ROOT / "docs" / "results.csv"
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- its end -->"
 COLUMNS = {
-    (NCIS, DRAWN): "the paper's worlds",
+    (NCIS, DRAWN): "Busa-Fekete et al. 2025 worlds",
     (WEBLIKE, EQUAL): "weblike",
     (WEBLIKE, ZIPF): "weblike, Zipf",
     (HONEST, EQUAL): "weblike, honest sitemaps",
@@ -42,14 +42,14 @@ SHOWN = (
 
 SMALL_COLUMNS = {
     (HISTORY, EQUAL): "real sites",
-    (HONEST, EQUAL): "sites with honest sitemaps",
-    (HISTORY, ZIPF): "pages of unequal importance",
+    (NCIS, DRAWN): "sites that announce their changes, not always rightly (drawn)",
+    (HISTORY, ZIPF): "real sites, pages of unequal importance",
 }
 SMALL_ROWS = {
     CRAWLD: "**crawld**",
-    ROUND_ROBIN: "round robin",
-    "nutch-adaptive": "Apache Nutch, adaptive",
-    "stormcrawler-adaptive": "Apache StormCrawler, adaptive",
+    ROUND_ROBIN: "all pages in turn",
+    "changedetection.io": "changedetection.io",
+    "nutch": "Apache Nutch",
 }
 SMALL_BEGIN, SMALL_END = "<!-- the small table of docs/results.md -->", "<!-- end of the small table -->"
 
@@ -63,12 +63,12 @@ def small_table(rows: Sequence[Row]) -> str:
     by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
     kinds = [kind for kind in SMALL_COLUMNS if (CRAWLD, kind) in by_place]
     lines = [
-        "| copies current, share of time | " + " | ".join(SMALL_COLUMNS[kind] for kind in kinds) + " |",
+        "| | " + " | ".join(SMALL_COLUMNS[kind] for kind in kinds) + " |",
         "|---|" + "---|" * len(kinds),
     ]
     for name, title in SMALL_ROWS.items():
-        figures = [f"{by_place[name, kind]['freshness']:.0%}" for kind in kinds]
-        lines.append(f"| {title} | " + " | ".join(f"**{one}**" if name == CRAWLD else one for one in figures) + " |")
+        figures = [f"{100 * by_place[name, kind]['freshness']:.1f} %" for kind in kinds]
+        lines.append(f"| {title} | " + " | ".join(figures) + " |")
     return "\n".join(lines)
 
 
@@ -228,7 +228,7 @@ def _made_by(settings: Mapping[str, Any]) -> str:
     seeds = "; ".join(f"{part}: {seeds[0]} to {seeds[-1]}" for part, seeds in settings["seeds"].items())
     sizes = "; ".join(
         f"{part}: at most {size['history_pages']} pages and about {size['most_slots']} crawls of a history (of longer "
-        f"ones part of the pages and the last days), {size['ncis_pages']} pages of a paper's world, "
+        f"ones part of the pages and the last days), {size['ncis_pages']} pages of a Busa-Fekete et al. 2025 world, "
         f"{size['weblike_pages']} of a weblike one"
         for part, size in settings["sizes"].items()
     )

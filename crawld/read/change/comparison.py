@@ -21,7 +21,7 @@ from crawld.read.change.place_comparison import (
 from crawld.read.change.varying import canonical, key_of, known_keys, learnt_counts, steady_text, timely_blocks
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import (
-    NO_DOUBT,
+    Doubt,
     agreed_in_pair,
     bounded,
     comes_back,
@@ -303,7 +303,7 @@ def learn_pair(
             elif not place.doubt:
                 after = replace(paired(after, (), differs=False), agreed=0)
             after = replace(after, unchecked=0)
-        learnt.append(replace(after, doubt=NO_DOUBT))
+        learnt.append(replace(after, doubt=Doubt.NONE))
     return bounded(learnt), edited
 
 

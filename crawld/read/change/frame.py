@@ -69,8 +69,6 @@ LIMITS = FrameLimits()
 
 
 _EDGE = 0
-_TITLE = 1 << 62
-"""Tells the title of a document from the same words elsewhere."""
 NOTHING = Digest(b"")
 
 
@@ -468,7 +466,7 @@ def newest_that_fit(pages: Sequence[Page]) -> Sequence[Page]:
 def numbered(blocks: Sequence[int], *, titled: bool = False) -> tuple[int, ...]:
     """The blocks, each further occurrence of one a block of its own: a title in a menu is not the title itself."""
     if titled:
-        return (blocks[0] ^ _TITLE, *numbered(blocks[1:]))
+        return (blocks[0] ^ 1 << 62, *numbered(blocks[1:]))
     if len(set(blocks)) == len(blocks):
         return tuple(blocks)
     times: dict[int, int] = {}

@@ -7,6 +7,7 @@ counts again.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from zlib import crc32
 
 from crawld.model.crawl import Place
@@ -80,8 +81,15 @@ LIMITS = VolatileLimits()
 Words = Sequence[int]
 Pattern = tuple[int, ...]
 Patterns = dict[tuple[int, tuple[int, ...]], dict[Pattern, Pattern]]
-NO_DOUBT, CHECKED, RESTED, KNOWN = range(4)
-"""Why a pair is wanted: it is time for one, the place had rested, or either of them at a variant known before."""
+
+
+class Doubt(IntEnum):
+    """Why a pair of fetches is wanted."""
+
+    NONE = 0
+    CHECKED = 1  # it is time for one
+    RESTED = 2  # the place had rested
+    KNOWN = 3  # either of these, at a variant known before
 
 
 def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tuple[Place, bool]:
@@ -151,7 +159,7 @@ def weighed(
     known = variant in before.variants
     variants = (variant, *(one for one in before.variants if one != variant))[: LIMITS.max_variants]
     fresh = max(0, before.fresh - 1) if known else min(15, before.fresh + LIMITS.news)
-    after = replace(after, variants=variants, fresh=fresh, doubt=NO_DOUBT)
+    after = replace(after, variants=variants, fresh=fresh, doubt=Doubt.NONE)
     if not any(needs_proof(word) for block in before.blocks for word in block):
         return after, explained
     if has_few_variants(before):
@@ -165,8 +173,10 @@ def weighed(
         rests = rests if max(rests.values(), default=0) >= LIMITS.long_rest else {}
     if rests:
         mask = sum(1 << at for at in rests if at < LIMITS.max_doubted)
-        return replace(after, unchecked=unchecked, doubt=(KNOWN if known else RESTED) | mask << LIMITS.doubt_bits), True
-    doubt = NO_DOUBT if unchecked < LIMITS.check_every else KNOWN if known else CHECKED
+        return replace(
+            after, unchecked=unchecked, doubt=(Doubt.KNOWN if known else Doubt.RESTED) | mask << LIMITS.doubt_bits
+        ), True
+    doubt = Doubt.NONE if unchecked < LIMITS.check_every else Doubt.KNOWN if known else Doubt.CHECKED
     return replace(after, unchecked=unchecked, doubt=doubt), True
 
 
@@ -195,15 +205,15 @@ def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]
     whole = all(agreeing)
     fixed = place.fewest == place.most and len(agreeing) == len(place.blocks)
     against = [whole or (fixed and bool(mask >> at & 1) and agreeing[at]) for at in range(len(place.blocks))]
-    if reason == NO_DOUBT or not any(against):
+    if reason == Doubt.NONE or not any(against):
         return place, False
-    if reason == KNOWN and place.agreed + 1 < LIMITS.max_agreed:
+    if reason == Doubt.KNOWN and place.agreed + 1 < LIMITS.max_agreed:
         return replace(place, agreed=place.agreed + 1), False
     by_pairs = any(pairs_of(word) >= WORDS_LIMITS.enough_pairs for block in place.blocks for word in block)
-    if reason == CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
+    if reason == Doubt.CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
         return place, False
     blocks = tuple(
-        tuple(disproved(word, wholly=reason != CHECKED) for word in block) if one else block
+        tuple(disproved(word, wholly=reason != Doubt.CHECKED) for word in block) if one else block
         for block, one in zip(place.blocks, against)
     )
     return replace(place, blocks=blocks, agreed=0, variants=place.variants[:1], fresh=LIMITS.news), True
@@ -212,7 +222,7 @@ def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]
 def rested(place: Place) -> Place:
     """The place after a visit at which nothing of it differed."""
     blocks = tuple(tuple(stayed(word) for word in block) for block in place.blocks)
-    return replace(place, blocks=blocks, still=min(place.still + 1, 255), doubt=NO_DOUBT)
+    return replace(place, blocks=blocks, still=min(place.still + 1, 255), doubt=Doubt.NONE)
 
 
 def paired(place: Place, found: Sequence[Words], *, differs: bool) -> Place:

@@ -13,16 +13,13 @@ from crawld.model.errors import InputError
 from crawld.model.page import Mark
 from crawld.model.url import UrlPattern, host_of, identity
 
-# Regular expressions from a settings file, matched in linear time.
 
-_QUIET = re2.Options()
-_QUIET.log_errors = False
-
-
-def compile_linear(text: str) -> Any:
-    """The compiled pattern; InputError where it is not one."""
+def compile_linear(text: str | bytes) -> Any:
+    """A regular expression that is matched in linear time; InputError where it is not one."""
+    quiet = re2.Options()
+    quiet.log_errors = False
     try:
-        return re2.compile(text, _QUIET)
+        return re2.compile(text, quiet)
     except (re2.error, UnicodeError) as error:
         reason = error.args[0] if error.args else error
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason

@@ -8,6 +8,7 @@ import signal
 import tempfile
 import webbrowser
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +82,6 @@ async def _wait(database: Path, interrupted: asyncio.Event) -> None:
     await interrupted.wait()
 
 
-# What the demo shows at its end.
-
 QUERY = "SELECT url, importance, crawls, changes, freshness FROM page_stats ORDER BY freshness LIMIT 5;"
 CRAWLERS = (
     name("crawler"),
@@ -138,8 +137,16 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"url": row["url"].removeprefix("http://")}
 
 
-CRAWLD, ROUND_ROBIN = "crawld-demo", "roundrobin-demo"
-NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
+class Entrant(StrEnum):
+    """The two daemons of the demo, by the name of their folder."""
+
+    CRAWLD = "crawld-demo"
+    ROUND_ROBIN = "roundrobin-demo"
+
+    @property
+    def shown(self) -> str:
+        """The name that the report uses."""
+        return "crawld" if self is Entrant.CRAWLD else "round robin"
 
 
 @click.command()
@@ -182,8 +189,11 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
 
     async with LabSite(living_scenario(pages, max(seconds, LIMITS.open_seconds) if opened else seconds)) as site:
         daemons.url_list.write_text(site.url_list())
-        entrants = [daemons.enter(CRAWLD, choose(DEFAULT)), daemons.enter(ROUND_ROBIN, choose("uniform"))]
-        with contest_progress(seconds, NAMES, quiet=as_json) as show:
+        entrants = [
+            daemons.enter(Entrant.CRAWLD, choose(DEFAULT)),
+            daemons.enter(Entrant.ROUND_ROBIN, choose("uniform")),
+        ]
+        with contest_progress(seconds, {one: one.shown for one in Entrant}, quiet=as_json) as show:
             finish = await Contest(site, entrants, seconds).run(show)
         if finish is None:
             return False
@@ -193,7 +203,7 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
         else:
             print_report(report, console())
         if opened:
-            await serve_until_interrupted(daemons, CRAWLD)
+            await serve_until_interrupted(daemons, Entrant.CRAWLD)
         return True
 
 
@@ -201,10 +211,10 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
     pages = _page_rows(site, finish)
     picture = daemons.folder / "freshness.svg"
     picture.write_text(draw(_chart(finish), standalone=True), encoding="utf-8")
-    crawld, uniform = finish.scores[CRAWLD], finish.scores[ROUND_ROBIN]
+    crawld, uniform = finish.scores[Entrant.CRAWLD], finish.scores[Entrant.ROUND_ROBIN]
     return {
         "freshness_true": crawld.freshness,
-        "freshness_predicted": finish.samples.mean_predicted(CRAWLD, finish.judged_from),
+        "freshness_predicted": finish.samples.mean_predicted(Entrant.CRAWLD, finish.judged_from),
         "freshness_uniform": uniform.freshness,
         "requests": crawld.requests,
         "requests_uniform": uniform.requests,
@@ -217,16 +227,16 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
         "stalest": pages[-5:],
         "chart": str(picture),
         "urls": str(daemons.url_list),
-        "database_url": f"sqlite:///{daemons.database(CRAWLD)}",
-        "database": str(daemons.database(CRAWLD)),
-        "database_uniform": str(daemons.database(ROUND_ROBIN)),
+        "database_url": f"sqlite:///{daemons.database(Entrant.CRAWLD)}",
+        "database": str(daemons.database(Entrant.CRAWLD)),
+        "database_uniform": str(daemons.database(Entrant.ROUND_ROBIN)),
     }
 
 
 def _page_rows(site: "LabSite", finish: "Finish") -> list[dict[str, Any]]:
     """Every page with what crawld made of it, the freshest first."""
     world, hosts = site.scenario.world, site.scenario.hosts
-    fresh, crawls, changes = site.board.by_page(CRAWLD, finish.judged_from, finish.ended)
+    fresh, crawls, changes = site.board.by_page(Entrant.CRAWLD, finish.judged_from, finish.ended)
     rows = [
         {
             "url": site.url(page),
@@ -245,8 +255,8 @@ def _chart(finish: "Finish") -> Chart:
     """What both held over the time, and what crawld thought it held."""
     samples = finish.samples
     seconds = [at - finish.started for at in samples.at]
-    held = {NAMES[name]: (samples.true[name], Look.SOLID) for name in (CRAWLD, ROUND_ROBIN)}
-    lines = held | {"predicted by crawld": (samples.predicted[CRAWLD], Look.DASHED)}
+    held = {one.shown: (samples.true[one], Look.SOLID) for one in Entrant}
+    lines = held | {"predicted by crawld": (samples.predicted[Entrant.CRAWLD], Look.DASHED)}
     drawn = [
         Line(name, [ChartPoint(x, y) for x, y in zip(seconds, values, strict=True)], look)
         for name, (values, look) in lines.items()

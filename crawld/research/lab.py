@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from crawld.research.score import Score
 
 
-# What `crawld lab` reports: a table, JSON, and a chart of freshness over time.
-
 COLUMNS = (
     name("crawler"),
     number("freshness", 100, "true freshness"),
@@ -96,11 +94,7 @@ def chart(rows: list[dict[str, Any]]) -> str:
     return draw(Chart("True freshness in the lab", Axis("time", Form.DURATION), y_axis, lines), standalone=True)
 
 
-# The options by which `crawld lab` is told what to serve, and the scenario they ask for.
-
-NOISY, WEBLIKE = "noisy", "weblike"
-KINDS = ("none", "honest", "build-time", "static", "date-only", "late")
-F = TypeVar("F", bound=Callable[..., Any])
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +117,23 @@ class WorldOptions:
         if self.changes <= 0:
             raise InputError("--changes: nothing would ever change; give a rate such as 5/s")
         size = scenario.Size(self.pages, min(self.hosts, self.pages), seconds, self.changes, self.seed)
-        if self.world == WEBLIKE:
+        if self.world == "weblike":
             return scenario.weblike_scenario(size, Sitemap(self.sitemap) if self.sitemap else None)
         if self.sitemap:
             raise InputError("--sitemap: only weblike worlds have sitemaps of a chosen kind")
-        if self.world == NOISY:
+        if self.world == "noisy":
             return scenario.noisy_scenario(size)
         files = [Path(name) for name in self.world.split(",")]
         missing = [str(file) for file in files if not file.is_file()]
         if missing:
-            raise InputError(f"--world: {missing[0]!r} is neither {NOISY} nor {WEBLIKE} nor a file")
+            raise InputError(f"--world: {missing[0]!r} is neither noisy nor weblike nor a file")
         return scenario.recorded_scenario(files, size)
 
 
 _OPTIONS = (
     click.option(
         "--world",
-        default=WEBLIKE,
+        default="weblike",
         show_default=True,
         help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
         "or recorded histories: "
@@ -147,7 +141,11 @@ _OPTIONS = (
     ),
     click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),
     click.option("--hosts", default=6, show_default=True, type=click.IntRange(1, 100), help="Hosts of a drawn world."),
-    click.option("--sitemap", type=click.Choice(KINDS), help="The sitemaps of a weblike world [default: each kind]."),
+    click.option(
+        "--sitemap",
+        type=click.Choice(("none", "honest", "build-time", "static", "date-only", "late")),
+        help="The sitemaps of a weblike world [default: each kind].",
+    ),
     click.option(
         "--changes", default="5/s", show_default=True, type=RATE, help="Changes of all pages: sets the pace of time."
     ),
@@ -158,7 +156,7 @@ _OPTIONS = (
 )
 
 
-def world_options(command: F) -> F:
+def world_options(command: AnyCommand) -> AnyCommand:
     """Give a command the options of a world; it gets them as one `wanted`."""
 
     @wraps(command)
@@ -172,8 +170,6 @@ def world_options(command: F) -> F:
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # click's decorators keep what they decorate
 
-
-# `crawld lab read`: real daemons and readers, with and without reading through.
 
 READ_COLUMNS = (
     name("mode"),
@@ -295,9 +291,6 @@ def _numbers(given: str) -> list[float]:
     return found
 
 
-# `crawld lab import-git`, and `crawld lab compare --history`: recorded histories made and replayed.
-
-EQUAL, ZIPF = "equal", "zipf"
 HISTORY_COLUMNS = (
     name("crawler"),
     number("freshness", 100),
@@ -307,21 +300,9 @@ HISTORY_COLUMNS = (
     number("missed", 50),
     number("used", 70, "slots used"),
 )
-_ONLY_DAEMONS = (
-    "bandwidth",
-    "seconds",
-    "simulate",
-    "svg",
-    "directory",
-    "world",
-    "hosts",
-    "sitemap",
-    "changes",
-    "errors",
-)
 
 
-def or_replay(command: F) -> F:
+def or_replay(command: AnyCommand) -> AnyCommand:
     """Give `compare` the options of a replay; with --history it replays that in place of running daemons."""
 
     @click.option(
@@ -334,7 +315,7 @@ def or_replay(command: F) -> F:
         "--budget", type=click.FloatRange(0, 1000, min_open=True), help="Crawls per change, with --history [1]."
     )
     @click.option(
-        "--importance", type=click.Choice((EQUAL, ZIPF)), help="Of the pages of a --history [its own, or equal]."
+        "--importance", type=click.Choice(("equal", "zipf")), help="Of the pages of a --history [its own, or equal]."
     )
     @wraps(command)
     def wrapped(history: Path | None, budget: float | None, importance: str | None, **given: Any) -> Any:
@@ -343,7 +324,18 @@ def or_replay(command: F) -> F:
                 raise InputError("--budget and --importance need a --history")
             return command(**given)
         context = click.get_current_context()
-        for option in _ONLY_DAEMONS:
+        for option in (
+            "bandwidth",
+            "seconds",
+            "simulate",
+            "svg",
+            "directory",
+            "world",
+            "hosts",
+            "sitemap",
+            "changes",
+            "errors",
+        ):
             if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
                 raise InputError(f"--{'database' if option == 'directory' else option} does not go with --history")
         crawlers = [*dict.fromkeys(part.strip() for part in given["policies"].split(","))]
@@ -366,7 +358,7 @@ def _replay(
     world = open_history(history, wanted.pages, wanted.seed)
     if importance is not None:
         pages = world.population.pages
-        world = weighted(world, zipf(pages, wanted.seed) if importance == ZIPF else [1.0] * pages)
+        world = weighted(world, zipf(pages, wanted.seed) if importance == "zipf" else [1.0] * pages)
     done = iter(range(1, len(crawlers) + 1))
     rows = [
         row.as_dict()
@@ -458,10 +450,6 @@ def import_git(
             click.echo(f"{count} {what}", err=True)
 
 
-SECONDS = click.FloatRange(5, 86_400)
-LOOK_SECONDS = 10.0
-
-
 @click.group(cls=Commands)
 def command() -> None:
     """Try crawlers against a living site on loopback that knows how fresh their copies are.
@@ -477,7 +465,9 @@ command.add_command(read)
 
 @command.command()
 @click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any that is free.")
-@click.option("--seconds", default=600.0, show_default=True, type=SECONDS, help="How long the world lives.")
+@click.option(
+    "--seconds", default=600.0, show_default=True, type=click.FloatRange(5, 86_400), help="How long the world lives."
+)
 @click.option("--urls", type=click.Path(path_type=Path, dir_okay=False), help="Write the URL list of its pages here.")
 @click.option(
     "--turn-away", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Pages that let no bot in."
@@ -502,7 +492,9 @@ def serve(wanted: WorldOptions, port: int, seconds: float, urls: Path | None, tu
 @command.command()
 @click.option("--policies", default="greedy-ncis,greedy,uniform", show_default=True, help="Policies, with commas.")
 @click.option("--bandwidth", default="5/s", show_default=True, type=RATE, help="Requests for each daemon.")
-@click.option("--seconds", default=180.0, show_default=True, type=SECONDS, help="How long to compare.")
+@click.option(
+    "--seconds", default=180.0, show_default=True, type=click.FloatRange(5, 86_400), help="How long to compare."
+)
 @click.option("--simulate", is_flag=True, help="Also simulate the same world, requests and polls.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw freshness over time here.")
 @click.option(
@@ -593,7 +585,7 @@ async def _serve(
             held = [f"{name} {site.board.freshness_now(name, now):.3f}" for name in site.board.visits]
             click.echo(f"{now:.0f} s: {', '.join(held) or 'nobody has come yet'}", err=True)
 
-        living = asyncio.create_task(until(site, seconds, look, LOOK_SECONDS))
+        living = asyncio.create_task(until(site, seconds, look, 10.0))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, living.cancel)
         await asyncio.wait([living])

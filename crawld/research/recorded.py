@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -33,6 +34,8 @@ class RecordedLimits:
     max_host_share: float = 0.25
     """Of the pages that are taken, at most this share is one host's."""
     max_bad_lines: int = 100
+    polite_days: float = 98.0
+    """14 weeks: how long a page of the PoliteCrawling set is drawn that has a rate and no history."""
 
 
 LIMITS = RecordedLimits()
@@ -238,20 +241,19 @@ def draw_window(world: World, pages: int, changes: int, stream: np.random.Genera
     return best
 
 
-# Reads the PoliteCrawling set (Kolobov et al. 2019): 18.5 M URLs, crawled about daily for 14 weeks, as five TSV
-# files.
+class PoliteFile(StrEnum):
+    """The TSV files of the PoliteCrawling set (Kolobov et al. 2019): 18.5 M URLs, crawled about daily for 14 weeks."""
 
-URLS, HOSTS, IMPORTANCE = "url_urlid_hostid", "host_hostid_isconstrained", "urlid_imp"
-HISTORIES, RELIABLE = "urlid_offset_history", "urlid_chrate_compl_obs_hist"
-FILES = (URLS, HOSTS, IMPORTANCE, HISTORIES, RELIABLE)
-DAYS = 98.0
-"""14 weeks: how long a page is drawn that has a rate and no history."""
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+    URLS = "url_urlid_hostid"
+    HOSTS = "host_hostid_isconstrained"
+    IMPORTANCE = "urlid_imp"
+    HISTORIES = "urlid_offset_history"
+    RELIABLE = "urlid_chrate_compl_obs_hist"
 
 
 def is_polite_crawling(folder: Path) -> bool:
     """Whether the folder holds files of that set."""
-    return folder.is_dir() and any(_found(folder, name) for name in FILES)
+    return folder.is_dir() and any(_found(folder, name) for name in PoliteFile)
 
 
 def polite_crawling_world(folder: Path, pages: int, seed: int = 1) -> World:
@@ -275,7 +277,7 @@ class _Sample:
 
     def __init__(self, folder: Path, pages: int, seed: int) -> None:
         self._folder, self._seed = folder, seed
-        sizes = Counter(columns[2] for columns in _tsv_rows(folder, URLS, 3))
+        sizes = Counter(columns[2] for columns in _tsv_rows(folder, PoliteFile.URLS, 3))
         names = sorted(sizes)
         room, largest = pages, max(1, int(LIMITS.max_host_share * pages))
         self._taken: dict[str, int] = {}  # by host, how many of its pages
@@ -285,20 +287,20 @@ class _Sample:
             if not room:
                 break
         self._pages: dict[str, _RecordedPage] = {}
-        for _, number, host in _tsv_rows(folder, URLS, 3):
+        for _, number, host in _tsv_rows(folder, PoliteFile.URLS, 3):
             if self._taken.get(host, 0) > 0 and number not in self._pages:
                 self._taken[host] -= 1
                 self._pages[number] = _RecordedPage(number, host)
 
     def world(self) -> World:
         """Everything known of the pages; those of which nothing was seen are left out."""
-        for number, importance in _tsv_rows(self._folder, IMPORTANCE, 2):
+        for number, importance in _tsv_rows(self._folder, PoliteFile.IMPORTANCE, 2):
             if number in self._pages:
                 self._pages[number].importance = max(_figure(importance), 0.0)
-        for number, offset, history in _tsv_rows(self._folder, HISTORIES, 3):
+        for number, offset, history in _tsv_rows(self._folder, PoliteFile.HISTORIES, 3):
             if number in self._pages:
                 self._take_history(self._pages[number], max(_figure(offset), 0.0), history)
-        for number, rate in _tsv_rows(self._folder, RELIABLE, 2):
+        for number, rate in _tsv_rows(self._folder, PoliteFile.RELIABLE, 2):
             if number in self._pages:
                 self._take_rate(self._pages[number], _figure(rate))
         pages = [page for page in self._pages.values() if page.end > page.birth]
@@ -307,7 +309,7 @@ class _Sample:
         return self._joined(pages)
 
     def _take_history(self, page: _RecordedPage, offset: float, history: str) -> None:
-        figures = np.array(_NUMBER.findall(history), float)
+        figures = np.array(re.findall(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", history), float)
         if len(figures) % 2 or not len(figures) or (figures[0::2] < 0).any():
             return
         ends = offset + np.cumsum(figures[0::2])
@@ -320,8 +322,10 @@ class _Sample:
         page.reliable = True
         if page.end <= page.birth and rate > 0:
             stream = np.random.default_rng([self._seed, *page.number.encode()])
-            page.end = DAYS
-            page.changes = np.sort(stream.uniform(0.0, DAYS, stream.poisson(min(rate, 100.0) * DAYS)))
+            page.end = LIMITS.polite_days
+            page.changes = np.sort(
+                stream.uniform(0.0, LIMITS.polite_days, stream.poisson(min(rate, 100.0) * LIMITS.polite_days))
+            )
 
     @staticmethod
     def _joined(pages: list[_RecordedPage]) -> World:
@@ -358,7 +362,7 @@ def _tsv_rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
     """The lines of a file that have so many columns; an error where nearly none has."""
     path = _found(folder, name)
     if path is None:
-        raise InputError(f"{folder} has no file {name}: the PoliteCrawling set is {', '.join(FILES)}")
+        raise InputError(f"{folder} has no file {name}: the PoliteCrawling set is {', '.join(PoliteFile)}")
     good = bad = 0
     for line in _lines(path):
         cells = line.split("\t", columns - 1)

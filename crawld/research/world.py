@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
@@ -13,8 +14,16 @@ Floats = NDArray[np.float64]
 Recipe = Callable[[np.random.Generator], tuple[float, float, float, float]]
 """Draws one page's (μ, Δ, λ, ν)."""
 
-PARAMETERS, EVENTS, DELAYS, NOISE, VISITS, HOSTS = range(6)
-"""What a page's random numbers are for; each purpose has a stream of its own."""
+
+class Stream(IntEnum):
+    """What a page's random numbers are for; each purpose has a stream of its own."""
+
+    PARAMETERS = 0
+    EVENTS = 1
+    DELAYS = 2
+    NOISE = 3
+    VISITS = 4
+    HOSTS = 5
 
 
 def run_key(seed: int, repeat: int) -> int:
@@ -39,7 +48,7 @@ class Population:
     @classmethod
     def draw(cls, recipe: Recipe, pages: int, key: int) -> "Population":
         """As many pages as asked for, each from its own stream."""
-        rows = np.array([recipe(page_stream(key, page, PARAMETERS)) for page in range(pages)], dtype=float)
+        rows = np.array([recipe(page_stream(key, page, Stream.PARAMETERS)) for page in range(pages)], dtype=float)
         return cls(*rows.reshape(pages, 4).T.copy())
 
     @property
@@ -181,7 +190,7 @@ def draw_world(
     changes: list[Floats] = []
     signals: list[Floats] = []
     for page in range(pages):
-        stream = page_stream(key, page, EVENTS)
+        stream = page_stream(key, page, Stream.EVENTS)
         drawn = [
             _page_events(stream, phase.population, page, (phase.start, end))
             for phase, end in zip(phases, ends, strict=True)
@@ -189,7 +198,7 @@ def draw_world(
         changes.append(np.concatenate([one[0] for one in drawn]))
         signalled = np.concatenate([one[1] for one in drawn])
         if delay_mean > 0 and len(signalled):
-            signalled += slot * page_stream(key, page, DELAYS).poisson(delay_mean, len(signalled))
+            signalled += slot * page_stream(key, page, Stream.DELAYS).poisson(delay_mean, len(signalled))
         signals.append(signalled)
     times, owners = _in_order_of_arrival(signals, horizon)
     return World(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from random import Random
 
@@ -42,14 +43,19 @@ class FleetLimits:
     """Rounds between two rounds of learning."""
     min_pages: int = 1600
     pages_per_worker: int = 100
+    second: float = 0.025
+    """A second of the daemon, in the time of the world."""
+    round: float = 2.0 * second
+    bidding: float = 1.0 * second
+    """How long before a round begins its bids are made."""
+    spacing: float = 1.0 * second
+    """Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
 
 
 LIMITS = FleetLimits()
 
 
 # The world of a fleet: hosts in shards, a past that everyone has learnt from, a step of rates and a host that calls.
-
-SECOND = 0.025
 
 
 @dataclass(frozen=True)
@@ -169,7 +175,7 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
     changes = list(world.changes_by_page)
     for page in called[rng.random(len(called)) < LIMITS.called_truly].tolist():
         changes[page] = np.sort(np.append(changes[page], LIMITS.call))
-    times = np.append(world.signal_times, LIMITS.call + LIMITS.call_seconds * SECOND * rng.random(len(called)))
+    times = np.append(world.signal_times, LIMITS.call + LIMITS.call_seconds * LIMITS.second * rng.random(len(called)))
     order = np.argsort(times, kind="stable")
     return replace(
         world,
@@ -182,12 +188,14 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
 
 # Several workers against one scheduler over all pages, each with the daemon's own scheduler, learner and gate.
 
-ROUND = 2.0 * SECOND
-BIDDING = 1.0 * SECOND
-"""How long before a round begins its bids are made."""
-SPACING = 1.0 * SECOND
-"""Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
-AUCTION, EQUAL, BY_PAGES, ONE = "auction", "equal", "by-pages", "one-scheduler"
+
+class Division(StrEnum):
+    """How the requests of a round are divided among the workers."""
+
+    AUCTION = "auction"
+    EQUAL = "equal"
+    BY_PAGES = "by-pages"
+    ONE = "one-scheduler"
 
 
 class FleetWorker:
@@ -196,7 +204,7 @@ class FleetWorker:
     def __init__(self, fleet: FleetWorld, pages: Ints, others: Floats | float) -> None:
         self.pages = pages
         self._world = world = part_of(fleet.world, pages)
-        self._gate = HostGate(HostLimits(spacing=SPACING * DAY, max_delay=DAY), Random(0))  # noqa: S311 - no secret
+        self._gate = HostGate(HostLimits(spacing=LIMITS.spacing * DAY, max_delay=DAY), Random(0))  # noqa: S311 - no secret
         for host in range(int(world.host_of.max(initial=-1)) + 1):
             self._gate.host_of_pages(f"host{host}")
         learning = OnlineLearning(round_share=1e9)
@@ -226,7 +234,7 @@ class FleetWorker:
     def bid(self, now: float, start: float, level: float) -> Bid:
         """What this worker could use in the round that begins then."""
         self._events.tell(now)
-        span, sent = (now * DAY, (start + ROUND) * DAY), (start - now) * self._rate
+        span, sent = (now * DAY, (start + LIMITS.round) * DAY), (start - now) * self._rate
         bid = self._crawler.scheduler.bid(*span, start=start * DAY, sent=sent, level=level)
         self._held_up = bid.held_up
         return bid
@@ -264,20 +272,26 @@ class FleetWorker:
 def run_fleet(fleet: FleetWorld, policy: str) -> Run:
     """Let the workers of a fleet, or one scheduler, run through the world: a request a day for each page."""
     everyone = np.arange(fleet.world.population.pages)
-    parts = [everyone] if policy == ONE else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
+    parts = (
+        [everyone]
+        if policy == Division.ONE
+        else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
+    )
     workers = _join(fleet, [pages for pages in parts if len(pages)])
-    requests = len(everyone) * ROUND
+    requests = len(everyone) * LIMITS.round
     clearing = _clearing(policy, workers, requests, (LIMITS.start, LIMITS.start), math.inf)
-    for number, begin in enumerate(np.arange(LIMITS.start, LIMITS.end - ROUND / 2, ROUND).tolist(), start=1):
+    for number, begin in enumerate(
+        np.arange(LIMITS.start, LIMITS.end - LIMITS.round / 2, LIMITS.round).tolist(), start=1
+    ):
         for name, worker in workers.items():
-            worker.grant(clearing.shares[name] / ROUND)
-            worker.run(begin + ROUND - BIDDING)
-        bidding = begin + ROUND - BIDDING, begin + ROUND
+            worker.grant(clearing.shares[name] / LIMITS.round)
+            worker.run(begin + LIMITS.round - LIMITS.bidding)
+        bidding = begin + LIMITS.round - LIMITS.bidding, begin + LIMITS.round
         clearing = _clearing(policy, workers, requests, bidding, clearing.level)
         for worker in workers.values():
-            worker.run(begin + ROUND)
+            worker.run(begin + LIMITS.round)
         if number % LIMITS.learning == 0:
-            _learn(list(workers.values()), begin + ROUND)
+            _learn(list(workers.values()), begin + LIMITS.round)
     return _all_crawls(fleet, list(workers.values()))
 
 
@@ -303,9 +317,9 @@ def _clearing(
     policy: str, workers: Mapping[str, FleetWorker], requests: float, bidding: tuple[float, float], level: float
 ) -> Clearing:
     """How many requests each worker may send in the next round, from bids made then for a round that starts then."""
-    if policy == AUCTION:
+    if policy == Division.AUCTION:
         return clear({name: worker.bid(*bidding, level) for name, worker in workers.items()}, requests)
-    weights = {name: 1.0 if policy == EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
+    weights = {name: 1.0 if policy == Division.EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
     return Clearing(math.inf, {name: requests * weight / sum(weights.values()) for name, weight in weights.items()})
 
 
@@ -332,27 +346,29 @@ def measure_fleet(trial: Trial) -> Measures:
     return {"accuracy": steady, "after_step": stepped, "after_call": called}
 
 
-FLEET = Experiment(
-    name="fleet",
-    shows="how much fresher one scheduler over all pages is than several workers, by how these share the budget",
-    pages=(4, 16, 64),
-    repeats=2,
-    contestants=(AUCTION, BY_PAGES, EQUAL, ONE),
-    measure=measure_fleet,
-    x_axis="workers",
-    measured="freshness",
-    best=ONE,
-    settings={
-        "pages": f"{LIMITS.pages_per_worker} a worker, at least {LIMITS.min_pages}, in hosts of different sizes, "
-        "each page crawled "
-        "every 40 seconds on average",
-        "round": "2 seconds, bids a second before it",
-        "hosts": "asked once a second at most",
-        "learning": f"by each worker from its own crawls, every {LIMITS.learning} rounds; "
-        "what hosts in general are like is "
-        "shared",
-        "after_step": f"from when the pages of one worker change {LIMITS.steep:g} times as often",
-        "after_call": "from when the largest host signals all its pages within a second",
-        "loss": f"in percent of what {ONE} reaches in the same world",
-    },
+EXPERIMENTS = (
+    Experiment(
+        name="fleet",
+        shows="how much fresher one scheduler over all pages is than several workers, by how these share the budget",
+        pages=(4, 16, 64),
+        repeats=2,
+        contestants=(Division.AUCTION, Division.BY_PAGES, Division.EQUAL, Division.ONE),
+        measure=measure_fleet,
+        x_axis="workers",
+        measured="freshness",
+        best=Division.ONE,
+        settings={
+            "pages": f"{LIMITS.pages_per_worker} a worker, at least {LIMITS.min_pages}, in hosts of different sizes, "
+            "each page crawled "
+            "every 40 seconds on average",
+            "round": "2 seconds, bids a second before it",
+            "hosts": "asked once a second at most",
+            "learning": f"by each worker from its own crawls, every {LIMITS.learning} rounds; "
+            "what hosts in general are like is "
+            "shared",
+            "after_step": f"from when the pages of one worker change {LIMITS.steep:g} times as often",
+            "after_call": "from when the largest host signals all its pages within a second",
+            "loss": f"in percent of what {Division.ONE} reaches in the same world",
+        },
+    ),
 )

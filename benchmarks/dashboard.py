@@ -7,7 +7,6 @@ takes anyway; and the longest time that the loop was kept from its work. On a bu
 time tells what the work itself costs.
 """
 
-import argparse
 import asyncio
 import random
 import sqlite3
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.show.api.access import make_token
@@ -191,11 +190,10 @@ def _until_up(address: str) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=TIMES)
     parser.add_argument("--database", type=Path, help="a SQLite file to fill and leave, or to use as it was left")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = asyncio.run(measure(options.pages, PATHS, options.times, options.database))
     if options.json:

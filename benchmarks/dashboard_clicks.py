@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import build
 from crawld.main.settings import Settings
 from crawld.show.api.access import make_token
@@ -148,12 +148,11 @@ async def browse(base: str, token: str, seconds: float) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--browse", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.browse:
         asyncio.run(browse(options.browse, os.environ["CRAWLD_TOKEN"], options.seconds))

@@ -6,7 +6,6 @@ Pages change by themselves; the daemon is killed at random moments and started a
 more, what the receiver took is compared with the changes in the database.
 """
 
-import argparse
 import asyncio
 import random
 import signal
@@ -17,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.process import daemon, settings
 from tests.support.receiver import Receiver, half_of_the_time, hook
 from tests.support.site import Site
@@ -86,10 +85,9 @@ def _compare(database: Path, receiver: Receiver) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.kills, arguments.seed)), as_json=arguments.json)
 

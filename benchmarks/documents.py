@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
@@ -211,11 +211,10 @@ async def _until_up(port: int) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--bytes", type=int, default=5_000, help="of the text of a page")
     parser.add_argument("--database", type=Path, help="a SQLite file to fill and leave, or to use as it was left")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:

@@ -6,7 +6,6 @@ made from that, and the daemon's own scheduler then crawls by it, learning nothi
 difference is to be at most .02 everywhere. `cpu_seconds` is what the forecast of a million pages takes.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.forecast import Forecast
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
@@ -222,8 +222,7 @@ def seconds_for(pages: int) -> dict[str, float]:
 
 def main() -> None:
     """Print every comparison, the largest difference of each contestant, and the cost."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=600)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -6,7 +6,6 @@ settled. `--walk crawl|signal|webhook|overview` prints the files that one of the
 `--parse` leaves the daemon out.
 """
 
-import argparse
 import ast
 import asyncio
 import json
@@ -27,7 +26,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly, Tempo
 from crawld.main.settings import Settings
 
@@ -282,8 +281,7 @@ async def _cause(name: str, assembly: Assembly, site: Site) -> None:
 
 def main() -> None:
     """Print the figures, or one walk."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--parse", action="store_true", help="only what follows from the text")
     parser.add_argument("--walk", choices=sorted(WALKS), help="print the files of one walk")
     options = parser.parse_args()

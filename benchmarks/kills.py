@@ -7,7 +7,6 @@ may be missing, and of what the server saw only the last moments before a kill m
 machine kept the server itself waiting does not count as such a moment; beside it stands the age with that time.
 """
 
-import argparse
 import asyncio
 import random
 import signal
@@ -18,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.process import daemon, settings
 from tests.support.site import Site
 
@@ -109,10 +108,9 @@ def _stood_still(site: Site, start: float, end: float) -> float:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.kills, arguments.seed)), as_json=arguments.json)
 

@@ -5,7 +5,6 @@ to stderr. In simulated worlds freshness is the chance of each copy to be curren
 signals since its crawl, weighted by importance and integrated over time (`replay_worlds.Simulated`).
 """
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import argument_parser
 from benchmarks.learning_figure import Figure, mean_and_error, progress
 from benchmarks.learning_replays import mix_figures, replay_figures
 from benchmarks.learning_store import pages_per_second
@@ -157,8 +157,7 @@ GROUPS: dict[str, Callable[..., Iterator[Figure]]] = {
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer pages, budgets and repeats")
     parser.add_argument("--only", choices=GROUPS, action="append")
     options = parser.parse_args()

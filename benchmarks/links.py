@@ -11,7 +11,6 @@ after the first round, is what finding costs. `--kills` kills each daemon so oft
 too.
 """
 
-import argparse
 import asyncio
 import bisect
 import random
@@ -22,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.behaviours import page
 from tests.support.process import daemon, settings
 from tests.support.site import Behaviour, Site, Visit
@@ -165,12 +164,11 @@ async def run(pages: int, rate: float, seconds: float, kills: int, seed: int = 1
 
 def main() -> None:
     """Run as a command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--seconds", type=float, default=40.0, help="of each daemon, the first round included")
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     show(asyncio.run(run(given.pages, given.rate, given.seconds, given.kills)), as_json=given.json)
 

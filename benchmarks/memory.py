@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.choose.host_gate import HostGate
 from crawld.choose.policies import DEFAULT, build
 from crawld.choose.scheduler import Scheduler
@@ -116,9 +116,8 @@ def crawled(pages: Pages) -> Iterator[Histories]:
 
 def main() -> None:
     """Write the database, measure in a process of its own, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=300_000)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)  # measure this one, in this process
     options = parser.parse_args()
     if options.database is not None:

@@ -7,7 +7,6 @@ of `noise_sites` follow: sites of several pages, noise that ends, titles, code, 
 `real` are no noise: at every visit they differ as real pages do, and must go on counting.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -18,6 +17,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import argument_parser
 from benchmarks.noise_sites import SITES, measure_site
 from crawld.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
@@ -278,8 +278,7 @@ def show(rows: Sequence[dict[str, object]], title: str) -> None:
 
 def main() -> None:
     """Print the figures; exit status 1 where one is not reached."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     figures = {

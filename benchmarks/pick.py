@@ -9,7 +9,6 @@ Figures named `cpu` are the same by processor time: what a machine shared with o
 that time is a call into the system, which costs some microseconds: it is asked outside of what is timed.)
 """
 
-import argparse
 import resource
 import time
 import tracemalloc
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.choose.chooser import Span
 from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyNcis
@@ -245,12 +244,11 @@ def bytes_per_page(pages: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--slots", type=int, default=20_000)
     parser.add_argument("--checked", type=int, help="picks compared with the scan")
     parser.add_argument("--value", choices=("expected", "known"), nargs="+", default=["expected", "known"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures: dict[str, float] = {}
     for value in options.value:

@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import argument_parser
 from benchmarks.pipeline_site import address
 
 SHAPES = {"narrow": (1_000, 1), "wide": (50_000, 1_000), "first": (1_000, 1)}
@@ -208,14 +209,13 @@ def run(client: str, port: int, pages: int, hosts: int, seconds: float) -> dict[
 
 def main() -> None:
     """Measure all clients in this run and print them beside each other."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of each client in each round")
     parser.add_argument("--shape", choices=SHAPES, default="narrow")
     parser.add_argument("--pages", type=int, help="in place of the shape's")
     parser.add_argument("--hosts", type=int, help="in place of the shape's")
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--clients", nargs="+", choices=(*CLIENTS, *SIGNED), default=CLIENTS, metavar="NAME")
     parser.add_argument("--client", choices=(*CLIENTS, *SIGNED), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)

@@ -5,7 +5,6 @@ of a folder beside round robin and known rates, with equal and with Zipf importa
 and without pages of more than .3 changes a day, and also with every host learning alone. Progress goes to stderr.
 """
 
-import argparse
 import copy
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.policies import DEFAULT
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.errors import InputError
@@ -126,8 +126,7 @@ def cells(folder: Path, only: str | None, *, full: bool) -> Iterator[Cell]:
 
 def main() -> None:
     """Run, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, default=SHARED, metavar="FOLDER", help="where the histories (.npz) are")
     parser.add_argument("--only", metavar="NAME", help="histories whose name contains this")
     parser.add_argument("--full", action="store_true", help="more draws and budgets")

@@ -8,7 +8,6 @@ what the loop does anyway in that time; and the longest time for which the loop 
 longer.
 """
 
-import argparse
 import asyncio
 import contextlib
 import tempfile
@@ -18,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.model.page import Wanted
@@ -121,9 +120,8 @@ async def _fill(database: str, pages: int) -> None:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.pages)), as_json=arguments.json)
 

@@ -7,7 +7,6 @@ without signals (`deaf`), with them (`crawld`), with known rates, recall and pre
 `figures` sets what follows from them beside its targets. Progress goes to stderr.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.policies import DEFAULT, POLICIES
 from crawld.model.errors import InputError
 from crawld.research.crawler import KnowingCrawler
@@ -227,8 +227,7 @@ def print_tables(rows: Sequence[Row], figures: Sequence[Figure]) -> None:
 
 def main() -> None:
     """Run, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, default=SHARED, metavar="FOLDER", help="where the histories (.npz) are")
     parser.add_argument("--full", action="store_true", help="more draws and budgets, learning after each hundredth")
     parser.add_argument("--only", choices=GROUPS, action="append", help="one group of rows; may be repeated")

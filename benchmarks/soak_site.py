@@ -6,6 +6,7 @@ Says its port, serves until its standard input ends, then tells as one line of J
 seconds, which all processes of a machine share) by whom, and when the machine kept the site waiting.
 """
 
+import argparse
 import asyncio
 import json
 import sys
@@ -95,4 +96,8 @@ async def site_process(hosts: int, *, bombs: bool = False) -> AsyncIterator[Site
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), bombs="bombs" in sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("hosts", type=int)
+    parser.add_argument("bombs", nargs="?", choices=["bombs"], help="serve bombs, too")
+    given = parser.parse_args()
+    asyncio.run(serve(given.hosts, bombs=given.bombs is not None))

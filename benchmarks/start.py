@@ -25,7 +25,7 @@ from typing import cast
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
@@ -185,10 +185,9 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     """Write what is started from, measure in a process of its own, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=10.0, help="for which slots are served")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # measure what is there, in this process
     parser.add_argument("--site", action="store_true", help=argparse.SUPPRESS)  # be the site
     options = parser.parse_args()

@@ -10,7 +10,6 @@ stand how long commits of such full batches take, and those of a worker that cra
 crawl costs the event loop and the server's process, which says what a machine with two idle cores would reach.
 """
 
-import argparse
 import asyncio
 import os
 import random
@@ -23,7 +22,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.fleet.store.making import make_fleet
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
@@ -251,9 +250,8 @@ def figures(crawls: int = CRAWLS) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--crawls", type=int, default=CRAWLS, help="for each store")
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(figures(arguments.crawls), as_json=arguments.json)
 

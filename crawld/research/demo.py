@@ -83,20 +83,6 @@ async def _wait(database: Path, interrupted: asyncio.Event) -> None:
 
 
 QUERY = "SELECT url, importance, crawls, changes, freshness FROM page_stats ORDER BY freshness LIMIT 5;"
-CRAWLERS = (
-    name("crawler"),
-    number("true", 90, "true freshness"),
-    number("predicted", 60),
-    number("requests", 80),
-)
-PAGES = (
-    name("url"),
-    number("freshness_true", 90, "fresh"),
-    number("changes", 80),
-    number("crawls", 70),
-    number("importance", 60),
-    word("sitemap", 50),
-)
 
 
 def print_report(report: dict[str, Any], console: Console) -> None:
@@ -108,13 +94,27 @@ def print_report(report: dict[str, Any], console: Console) -> None:
         {"crawler": "round robin", "true": uniform, "predicted": "", "requests": report["requests_uniform"]},
     ]
     title = f"{report['pages']} pages, {report['bandwidth_text']} each, {report['seconds']:.0f} s"
-    console.print(fitted(rows, CRAWLERS, console.width, title))
+    crawlers = (
+        name("crawler"),
+        number("true", 90, "true freshness"),
+        number("predicted", 60),
+        number("requests", 80),
+    )
+    console.print(fitted(rows, crawlers, console.width, title))
     console.print(
         f"True freshness is what the site itself knows: the share of importance held in its current version, over the "
         f"last {report['judged_seconds']:.0f} s.\n{_verdict(true, uniform)}\n"
     )
+    pages = (
+        name("url"),
+        number("freshness_true", 90, "fresh"),
+        number("changes", 80),
+        number("crawls", 70),
+        number("importance", 60),
+        word("sitemap", 50),
+    )
     for which in ("freshest", "stalest"):
-        console.print(fitted([_short(row) for row in report[which]], PAGES, console.width, f"The {which} pages"))
+        console.print(fitted([_short(row) for row in report[which]], pages, console.width, f"The {which} pages"))
     console.print(f"\nThe course of both is drawn in {report['chart']}", highlight=False, soft_wrap=True)
     run = f"crawld run --urls {shlex.quote(report['urls'])} --database {shlex.quote(report['database_url'])}"
     look = f"crawld dashboard --database {shlex.quote(report['database_url'])}"

@@ -248,9 +248,7 @@ def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 SUFFIXES = (".html", ".htm")
-CONTENT_TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
 NO_VALUE = -1
-_SITEMAP = re.compile(r"sitemap[^/]*\.xml(\.gz)?\Z", re.IGNORECASE)
 
 Words = NDArray[np.uint64]
 
@@ -407,7 +405,9 @@ class GitHistory:
                 self._lists.pop(change.path, None)
             elif self._is_page(change.path):
                 self._see(at, change.path, change.blob)
-            elif change.path.startswith(self._under) and _SITEMAP.search(change.path):
+            elif change.path.startswith(self._under) and re.search(
+                r"sitemap[^/]*\.xml(\.gz)?\Z", change.path, re.IGNORECASE
+            ):
                 sitemaps.append(change)
         for change in sitemaps:
             self._read_sitemap(at, change)
@@ -443,7 +443,8 @@ class GitHistory:
         if body is None:
             self._large += 1
             return blob.encode(), np.empty(0, np.uint64), 0
-        kind = CONTENT_TYPES.get(PurePosixPath(path).suffix.lower(), "text/plain")
+        kinds = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
+        kind = kinds.get(PurePosixPath(path).suffix.lower(), "text/plain")
         reading = read_body(body, kind, at=at)
         words = " ".join(reading.texts).split(maxsplit=LIMITS.max_words)[: LIMITS.max_words]
         hashed = np.sort(np.array([hash(word) & 0xFFFFFFFFFFFFFFFF for word in words], np.uint64))

@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from crawld.research.score import Score
 
 
-COLUMNS = (
-    name("crawler"),
-    number("freshness", 100, "true freshness"),
-    number("simulated", 90),
-    number("simulated_spread", 85, "±"),
-    number("predicted", 70),
-    number("requests", 80),
-    number("caught", 60, "changes caught"),
-    number("changes", 50, "of"),
-    duration("delay_mean", 65, "after"),
-    number("errors", 30),
-)
-
-
 def score_row(crawler: str, score: "Score") -> dict[str, Any]:
     """A crawler's score as a row."""
     row = asdict(score) | {"crawler": crawler, "errors": score.answers.get("error", 0)}
@@ -73,7 +59,19 @@ def finish_report(
 
 def print_scores(rows: list[dict[str, Any]], title: str, console: Console) -> None:
     """The table; a column that is empty in every row is left out."""
-    columns = [column for column in COLUMNS if any(column.full(row) != "–" for row in rows)]
+    known = (
+        name("crawler"),
+        number("freshness", 100, "true freshness"),
+        number("simulated", 90),
+        number("simulated_spread", 85, "±"),
+        number("predicted", 70),
+        number("requests", 80),
+        number("caught", 60, "changes caught"),
+        number("changes", 50, "of"),
+        duration("delay_mean", 65, "after"),
+        number("errors", 30),
+    )
+    columns = [column for column in known if any(column.full(row) != "–" for row in rows)]
     console.print(fitted(rows, columns, console.width, title))
 
 
@@ -130,32 +128,6 @@ class WorldOptions:
         return scenario.recorded_scenario(files, size)
 
 
-_OPTIONS = (
-    click.option(
-        "--world",
-        default="weblike",
-        show_default=True,
-        help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
-        "or recorded histories: "
-        "one or more .npz files with commas between, a host each.",
-    ),
-    click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),
-    click.option("--hosts", default=6, show_default=True, type=click.IntRange(1, 100), help="Hosts of a drawn world."),
-    click.option(
-        "--sitemap",
-        type=click.Choice(("none", "honest", "build-time", "static", "date-only", "late")),
-        help="The sitemaps of a weblike world [default: each kind].",
-    ),
-    click.option(
-        "--changes", default="5/s", show_default=True, type=RATE, help="Changes of all pages: sets the pace of time."
-    ),
-    click.option(
-        "--errors", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Share of answers that are 503."
-    ),
-    click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same world."),
-)
-
-
 def world_options(command: AnyCommand) -> AnyCommand:
     """Give a command the options of a world; it gets them as one `wanted`."""
 
@@ -166,22 +138,45 @@ def world_options(command: AnyCommand) -> AnyCommand:
         return command(wanted=wanted, **given)
 
     decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
+    options = (
+        click.option(
+            "--world",
+            default="weblike",
+            show_default=True,
+            help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
+            "or recorded histories: "
+            "one or more .npz files with commas between, a host each.",
+        ),
+        click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),
+        click.option(
+            "--hosts", default=6, show_default=True, type=click.IntRange(1, 100), help="Hosts of a drawn world."
+        ),
+        click.option(
+            "--sitemap",
+            type=click.Choice(("none", "honest", "build-time", "static", "date-only", "late")),
+            help="The sitemaps of a weblike world [default: each kind].",
+        ),
+        click.option(
+            "--changes",
+            default="5/s",
+            show_default=True,
+            type=RATE,
+            help="Changes of all pages: sets the pace of time.",
+        ),
+        click.option(
+            "--errors",
+            default=0.0,
+            show_default=True,
+            type=click.FloatRange(0, 1),
+            help="Share of answers that are 503.",
+        ),
+        click.option(
+            "--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same world."
+        ),
+    )
+    for option in reversed(options):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # click's decorators keep what they decorate
-
-
-READ_COLUMNS = (
-    name("mode"),
-    number("requests_per_change", 90, "requests per change"),
-    number("fresh_reads", 100, "fresh reads"),
-    number("error", 60, "±"),
-    number("reads", 70),
-    number("freshness", 50, "copies fresh"),
-    duration("wait_mean_seconds", 80, "mean wait"),
-    duration("wait_p95_seconds", 75, "95 %"),
-    number("requests", 85),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +228,23 @@ def read(budgets: str, as_json: bool, **given: Any) -> None:
         return
     shown = console()
     title = f"{run.pages} pages, {run.reads_per_change:g} reads per change, {run.seconds:g} s"
-    shown.print(fitted(rows, READ_COLUMNS, shown.width, title))
+    columns = (
+        name("mode"),
+        number("requests_per_change", 90, "requests per change"),
+        number("fresh_reads", 100, "fresh reads"),
+        number("error", 60, "±"),
+        number("reads", 70),
+        number("freshness", 50, "copies fresh"),
+        duration("wait_mean_seconds", 80, "mean wait"),
+        duration("wait_p95_seconds", 75, "95 %"),
+        number("requests", 85),
+    )
+    shown.print(fitted(rows, columns, shown.width, title))
     shown.print("A read is fresh if the reader got what the page said at that moment, as the site itself knows it.")
 
 
 async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
-    from crawld.research.reads import BOTH, PROACTIVE, THROUGH, ReaderDemand, ReadTrial, read_scenario
+    from crawld.research.reads import ReaderDemand, ReadTrial, read_scenario
     from crawld.research.site import LabSite
 
     demand = ReaderDemand(run.reads_per_change, run.zipf, run.wait, run.seed)
@@ -250,7 +256,7 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
         daemons = LabDaemons(folder, rate, read_share=run.share, mode="raw")
         async with LabSite(scenario, seed=demand.seed) as site:
             daemons.url_list.write_text(site.url_list())
-            chosen = {PROACTIVE: choose("greedy"), THROUGH: ON_DEMAND, BOTH: choose("greedy")}
+            chosen = {"proactive": choose("greedy"), "through": ON_DEMAND, "both": choose("greedy")}
             entrants = [daemons.enter(one, policy) for one, policy in chosen.items()]
             sockets = {one: daemons.socket(one) for one in chosen}
             with contest_progress(run.seconds) as show:
@@ -289,17 +295,6 @@ def _numbers(given: str) -> list[float]:
     if any(number <= 0 for number in found):
         raise InputError("--requests-per-change: each must be above 0")
     return found
-
-
-HISTORY_COLUMNS = (
-    name("crawler"),
-    number("freshness", 100),
-    number("lead", 90, "over round robin"),
-    number("age_days", 60, "age, days"),
-    number("delay_days", 65, "delay, days"),
-    number("missed", 50),
-    number("used", 70, "slots used"),
-)
 
 
 def or_replay(command: AnyCommand) -> AnyCommand:
@@ -386,7 +381,16 @@ def _replay(
         f"{report['pages']} pages of {report['hosts']} hosts, {world.horizon:.0f} days, {report['changes']} changes, "
         f"{report['signals']} signals, {report['crawls']} crawls"
     )
-    columns = [column for column in HISTORY_COLUMNS if any(column.full(row) != "–" for row in rows)]
+    figures = (
+        name("crawler"),
+        number("freshness", 100),
+        number("lead", 90, "over round robin"),
+        number("age_days", 60, "age, days"),
+        number("delay_days", 65, "delay, days"),
+        number("missed", 50),
+        number("used", 70, "slots used"),
+    )
+    columns = [column for column in figures if any(column.full(row) != "–" for row in rows)]
     console().print(fitted(rows, columns, console().width, title))
 
 

@@ -304,29 +304,31 @@ def _every(days: float) -> Callable[..., SimulatedCrawler]:
     return _timer(partial(Fixed, days))
 
 
-DAILY = 1.0
-"""The period that is taken for crawlers which leave it to cron."""
-JAVA = partial(NutchAdaptive, 0.2, 0.2, 0.2)
-HTML = partial(NutchAdaptive, 0.2, 0.2, 0.3)
-NEWS = partial(StormCrawlerAdaptive, 0.5, 0.2, 90, 90 * 1440)
 PEERS: dict[str, Peer] = {
     "nutch": Peer("every 30 days", _every(30.0)),
     "nutch-adaptive": Peer("× .8 after a change, × 1.4 without, leaning to the last change", _timer(NutchAdaptive)),
-    "nutch-adaptive-java": Peer("the same with the code's own defaults, × .8 and × 1.2", _timer(JAVA)),
-    "nutch-mime-html": Peer("the same by MIME type, × .8 and × 1.2 for HTML", _timer(HTML)),
+    "nutch-adaptive-java": Peer(
+        "the same with the code's own defaults, × .8 and × 1.2", _timer(partial(NutchAdaptive, 0.2, 0.2, 0.2))
+    ),
+    "nutch-mime-html": Peer(
+        "the same by MIME type, × .8 and × 1.2 for HTML", _timer(partial(NutchAdaptive, 0.2, 0.2, 0.3))
+    ),
     "stormcrawler": Peer("every day", _every(1.0)),
     "stormcrawler-adaptive": Peer("half way to an hour after a change, × 1.5 without", _timer(StormCrawlerAdaptive)),
-    "news-crawl": Peer("a fifth of the way to 90 minutes after a change, × 1.5 without", _timer(NEWS)),
+    "news-crawl": Peer(
+        "a fifth of the way to 90 minutes after a change, × 1.5 without",
+        _timer(partial(StormCrawlerAdaptive, 0.5, 0.2, 90, 90 * 1440)),
+    ),
     "frontera": Peer("every day", _every(1.0)),
     "changedetection.io": Peer("every 3 hours", _every(3 * HOUR)),
-    "urlwatch": Peer("all pages once a day, by cron", partial(PassCrawler, period=DAILY)),
+    "urlwatch": Peer("all pages once a day, by cron", partial(PassCrawler, period=1.0)),
     "huginn": Peer("every 12 hours", _every(12 * HOUR)),
     "miniflux": Peer("every hour", _every(HOUR)),
     "miniflux-frequency": Peer("by the changes found in the past week, 5 minutes to a day", _timer(MinifluxFrequency)),
     "freshrss": Peer("every hour", _every(HOUR)),
     "freshrss-autottl": Peer("by the changes found in the past 30 days, an hour to a day", _timer(FreshRssAutoTtl)),
     "reader": Peer("every hour", _every(HOUR)),
-    "norconex": Peer("daily; pages with a lastmod if and only if it moved", partial(Norconex, period=DAILY)),
+    "norconex": Peer("daily; pages with a lastmod if and only if it moved", partial(Norconex, period=1.0)),
     "marginalia": Peer("in passes, skipping pages of hosts that were found unchanged", Marginalia),
     "crawl-once": Peer("never again: Heritrix, Scrapy, Crawlee, BUbiNG as they come", _every(np.inf)),
 }

@@ -20,7 +20,6 @@ from crawld.research.scenario import Scenario, Size, noisy_scenario
 from crawld.research.site import LabSite
 
 Floats = NDArray[np.float64]
-PROACTIVE, THROUGH, BOTH = "proactive", "through", "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +139,9 @@ class ReadTrial:
 
     async def _one(self, client: Client, name: str, page: int) -> None:
         log, began = self._logs[name], self._site.elapsed
-        wait = 0.0 if name == PROACTIVE else self._wait
+        wait = 0.0 if name == "proactive" else self._wait
         try:
-            copy = await client.copy(self._site.url(page), 1.0 if name == THROUGH else None, wait)
+            copy = await client.copy(self._site.url(page), 1.0 if name == "through" else None, wait)
             fresh = self._site.is_current(page, copy.content)
         except NotKeptError:
             fresh = False  # the page has no copy yet

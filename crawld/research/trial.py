@@ -183,8 +183,6 @@ SERIES = "@"
 """A measure called `accuracy@40` is the accuracy in the span of time that ends at 40: a point of a curve."""
 PERCENT = "_percent"
 """A measure called so tells a loss: its standard error is told too."""
-COLUMN_GAP = 3
-"""What a column of a table takes beside its cells."""
 
 
 def as_json(outcome: Outcome) -> str:
@@ -252,11 +250,12 @@ def _tables(extra: Sequence[str], rows: Sequence[Row], outcome: Outcome, width: 
     columns.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
     columns += [_column(name, rows) for name in extra]
     names = max([len("policy"), *(len(row.policy) for row in rows)])
-    begin = names + max([len(sizes), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
+    gap = 3
+    begin = names + max([len(sizes), *(len(str(row.pages)) for row in rows)]) + 2 * gap + 1
     while columns:
         taken, used = 0, begin
         while taken < len(columns):
-            used += max(len(columns[taken][0]), *map(len, columns[taken][1])) + COLUMN_GAP
+            used += max(len(columns[taken][0]), *map(len, columns[taken][1])) + gap
             if used > width and taken:
                 break
             taken += 1

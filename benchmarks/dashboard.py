@@ -1,4 +1,4 @@
-"""What looking costs: `python -m benchmarks.dashboard [--pages N] [--json]` asks a daemon that holds N pages.
+"""Cost of the dashboard: `python -m benchmarks.dashboard [--pages N] [--json]` asks a daemon that holds N pages.
 
 A SQLite file is filled with pages, estimates and changes. The real daemon starts on it with a bandwidth of 0, and a
 client in another thread asks each path several times. For each: the time until the answer is there, the median and the

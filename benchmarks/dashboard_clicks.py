@@ -1,6 +1,6 @@
-"""What a browser costs a busy daemon: `python -m benchmarks.dashboard_clicks [--pages N] [--rate R] [--json]`.
+"""Cost of a browser to a busy daemon: `python -m benchmarks.dashboard_clicks [--pages N] [--rate R] [--json]`.
 
-A daemon with N pages crawls a site in another process at R requests a second. For a minute (`--seconds`) nobody
+A daemon with N pages crawls a site in another process at R requests a second. For a minute (`--seconds`) no one
 looks, then a real browser in a third process, at a low priority as if it were on another machine, clicks through every
 view as fast as they come, for as long. For both: how late the event loop came back to a task that only sleeps (median,
 99th percentile, longest), and the slots that were skipped. The two are measured in one run, so what the machine itself
@@ -46,7 +46,7 @@ async def site() -> AsyncIterator[int]:
 
 
 async def lag(seconds: float) -> tuple[list[float], list[float]]:
-    """How late the loop came back, again and again for that time, and the processor time its thread took each time."""
+    """Delays of the loop over that time, and the processor time of its thread at each."""
     late, worked, end = [], [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
         worked_before = time.thread_time()

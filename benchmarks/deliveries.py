@@ -62,7 +62,7 @@ async def _drained(database: Path) -> bool:
 
 
 def _compare(database: Path, receiver: Receiver) -> dict[str, Any]:
-    """What was told, against the changes; those that still waited at the end are left out."""
+    """Compares deliveries with changes; those that still waited at the end are left out."""
     with sqlite3.connect(database) as db:
         changes = dict(db.execute("SELECT changes.id, url FROM changes JOIN pages ON pages.id = page_id"))
         waiting = {change for (change,) in db.execute("SELECT change FROM deliveries")}

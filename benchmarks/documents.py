@@ -96,7 +96,7 @@ def _document(text: str, copy: PendingCopy) -> Document:
 
 
 class LoopWatch:
-    """How late the loop comes back to a task that only sleeps, and the processor time it spent between two turns."""
+    """Watches the delay of a task that only sleeps, and the processor time between two turns."""
 
     STEP = 0.005
 
@@ -173,7 +173,7 @@ async def _searched(database: str, texts: Texts) -> dict[str, float]:
 
 
 async def _asked(*words: str) -> dict[str, Any]:
-    """What a process of its own finds: the daemon's loop must not wait for its asker's."""
+    """Asks from another process, so that the daemon's loop does not wait for its client's."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.documents", "--ask", *words, stdout=asyncio.subprocess.PIPE
     )

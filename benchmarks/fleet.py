@@ -55,7 +55,7 @@ WRITER = (
 
 @contextmanager
 def _folder(keep: Path | None, name: str) -> Iterator[Path]:
-    """Where settings and logs of the workers lie; gone afterwards unless they are to be kept."""
+    """Folder of the workers' settings and logs; removed afterwards unless they are to be kept."""
     if keep is not None:
         (keep / name).mkdir(parents=True)
         yield keep / name

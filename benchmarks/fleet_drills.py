@@ -43,7 +43,7 @@ class Drills:
                     await worker.start()
 
     async def at_random(self, count: int, gap: float) -> None:
-        """So many faults, `gap` seconds apart on average; some overlap, but one worker is always left alone."""
+        """Draws faults, `gap` seconds apart on average; some overlap, but one worker is always left alone."""
         async with asyncio.TaskGroup() as group:
             for number in range(count):
                 while len(self._busy) >= len(self._fleet.workers) - 1:
@@ -73,7 +73,7 @@ class Drills:
         return sum(status != TRY_AGAIN for status in self.ended_by_themselves)
 
     def counts(self) -> dict[str, int]:
-        """How many faults there were of each kind."""
+        """Number of faults of each kind."""
         return dict(Counter(fault.kind for fault in self.faults))
 
     async def _do(self, kind: str, worker: Worker, seconds: float) -> None:

@@ -35,7 +35,7 @@ STOP_SECONDS = 20.0  # of a worker that is stopped or cut off in the part `takeo
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """Options of the command line."""
 
     workers: int = 3
     faults: int = 100
@@ -142,7 +142,7 @@ class HookLog(Receiver):
 
 
 async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: float) -> dict[str, Any]:
-    """What the hook's receiver saw of the changes, and what the list has become."""
+    """Compares the deliveries that the hook's receiver saw with the changes."""
     numbers, newest = Counter(one["id"] for one in ear.taken), dict[int, int]()
     out_of_order = 0
     for one in ear.taken:
@@ -213,7 +213,7 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
 
 
 async def cost(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
-    """What a crawl costs the server, in processor time of all of its processes, beats and reads included."""
+    """Processor time of the server for a crawl, of all of its processes, beats and reads included."""
     async with running(replace(options, rate=COST_RATE), COST_PAGES, server, database, place):
         connection = await asyncpg.connect(database)
         try:
@@ -242,7 +242,7 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
 
 
 def _safety(run: Run, options: Options) -> dict[str, Any]:
-    """What must hold whatever happens."""
+    """Figures that must hold in every drill."""
     times = run.site.times
     first = run.faults[0].began
     calm = first - SETTLE / 2

@@ -43,7 +43,7 @@ PRIOR = Prior(1.0, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """What is known of the pages, and which limits there are."""
+    """Knowledge of the pages, and the limits that hold."""
 
     name: str
     learnt: bool = False
@@ -98,7 +98,7 @@ class GatedCrawler:
 
 
 def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]", until: float) -> Histories:
-    """What visits at random times have found by then: the histories that the daemon's learner reads."""
+    """Histories for the daemon's learner: findings of visits at random times until then."""
     rng = np.random.default_rng(key)
     pages = world.population.pages
     by_page = [world.signal_times[world.signal_pages == page] for page in range(pages)]
@@ -153,7 +153,7 @@ class Site:
         world, learner = draw_world(population, LEARNT_FOR, key + 1), OnlineLearner(PRIOR, len(SOURCES))
         for until in np.linspace(0.0, LEARNT_FOR, ROUNDS + 1)[
             1:
-        ].tolist():  # each is foretold by what was learnt before
+        ].tolist():  # each is predicted by what was learnt before
             update = learner.teach(observe(world, key, hosts, until), until)
         mixed = np.column_stack([update.heard, update.deaf_alpha, update.deaf_shape])
         learnt = update.shape / update.rate, update.shape, update.kappa, update.gamma, mixed

@@ -80,7 +80,7 @@ def _name(part: str, job: Job) -> str:
 
 
 def _kept(file: Path | None) -> dict[str, dict[str, Measures]]:
-    """What an earlier run has found; its last line may have been cut off."""
+    """Reads the results of an earlier run; its last line may have been cut off."""
     if file is None or not file.exists():
         return {}
     whole = [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -88,7 +88,7 @@ def _kept(file: Path | None) -> dict[str, dict[str, Measures]]:
 
 
 def settings(parts: Sequence[str], *, full: bool, folder: Path | None) -> dict[str, Any]:
-    """What was run, and on what, in words."""
+    """Describes the run and the machine."""
     sizes = FULL if full else SHORT
     command = "python -m benchmarks.freshness" + (" --full" if full else "")
     return {

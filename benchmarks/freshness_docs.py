@@ -159,7 +159,7 @@ def _verdict(row: Row) -> str:
 
 
 def signals_section(run: Mapping[str, Any]) -> str:
-    """What signals are worth: every cell, and what the cells come to beside the targets."""
+    """Writes the section on signals: every cell, and the sums beside the targets."""
     cells = [row for row in run["rows"] if row["crawls_per_page"] is None]
     lines = ["| world | signals | weights | crawls per change | round robin | deaf | crawld | known | gain | draws |"]
     lines.append("|---|---|---|---|---|---|---|---|---|---|")

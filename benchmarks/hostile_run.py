@@ -170,7 +170,7 @@ async def _until_open(control: Path, running: Running) -> None:
 
 
 async def _slots(control: Path) -> dict[str, Any]:
-    """What became of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
+    """Fates of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
     try:
         told = json.loads(await asyncio.wait_for(ask_control(control, "GET", "/status", {}), 5.0))
     except TimeoutError:

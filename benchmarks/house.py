@@ -1,4 +1,4 @@
-"""How the code is cut, measured by parsing it and by running it.
+"""Figures of the code, measured by parsing it and by running it.
 
 `python -m benchmarks.house [--json]` counts lines, files, constants and importers, and then runs a real daemon on two
 pages, one of which changes, with a profile hook that notes every function of crawld that runs after the start has
@@ -108,7 +108,7 @@ def parse() -> dict[str, Any]:
 
 
 def fleet_in_run() -> int:
-    """How many modules of the fleet the program of `crawld run` imports."""
+    """Counts the modules of the fleet that `crawld run` imports."""
     loads = "import crawld.cli.run; from crawld.main.assembly import Assembly"
     code = f"import json, sys; {loads}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -212,7 +212,7 @@ WALKS: dict[str, tuple[dict[str, Any], Callable[[str], bool] | None]] = {
 
 
 async def walk(name: str) -> Trace:
-    """What one crawl, poll, delivery or view runs, in a real daemon with two pages."""
+    """Traces one crawl, poll, delivery or view in a real daemon with two pages."""
     more, wanted = WALKS[name]
     trace = Trace(wanted)
     trace.install()

@@ -1,4 +1,4 @@
-"""What kill -9 costs: a daemon killed at random moments and started again, compared with the server's own log.
+"""Cost of kill -9: a daemon killed at random moments and started again, compared with the server's own log.
 
     python -m benchmarks.kills [--kills 200] [--json]
 

@@ -1,4 +1,4 @@
-"""What learning reaches: replayed histories, simulated worlds, calibration, audits, and pages fitted per second.
+"""Results of learning: replayed histories, simulated worlds, calibration, audits, and pages fitted per second.
 
 `python -m benchmarks.learning [--json] [--quick] [--only NAME]` prints each figure with its target; what it is at goes
 to stderr. In simulated worlds freshness is the chance of each copy to be current under the true parameters, given the

@@ -46,7 +46,7 @@ class Cells:
 
     @property
     def means(self) -> dict[str, float]:
-        """By set, over its budgets."""
+        """Mean of each set over its budgets."""
         return {name: float(np.mean(cells)) for name, cells in self.by_set.items()}
 
     def told(self) -> str:

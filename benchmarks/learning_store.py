@@ -1,4 +1,4 @@
-"""How many pages a second the daemon's learner re-estimates from a real SQLite file."""
+"""Pages a second that the daemon's learner re-estimates from a real SQLite file."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""What a page takes of the daemon's memory: `python -m benchmarks.memory [--pages N] [--json]`.
+"""Memory of a page in the daemon: `python -m benchmarks.memory [--pages N] [--json]`.
 
 A database with that many crawled pages is written, and a process of its own takes them back with the daemon's parts,
 one after another: pages, scheduler and gate; picks and the index for signals; the learner. Figures are the

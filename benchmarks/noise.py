@@ -41,7 +41,7 @@ PLACES = ("the harbour", "an old mill", "every village", "our valley", "the nort
 
 @dataclass(slots=True)
 class Fetch:
-    """When a page is rendered: the time, the visit, and what this very fetch draws."""
+    """A rendering of a page: the time, the visit, and this fetch's random numbers."""
 
     at: float
     visit: int
@@ -240,7 +240,7 @@ def measure_noise(kind: str, seeds: int) -> dict[str, object]:
 
 
 def measure_real(kind: str, seeds: int) -> dict[str, object]:
-    """How many of the changes of a page that changes at every visit are seen."""
+    """Measures the share of changes seen of a page that changes at every visit."""
     seen = fetches = 0
     for seed in range(seeds):
         late = 1_800.0 if kind == "change between two fetches" else 0.0

@@ -1,4 +1,4 @@
-"""How fast and how exactly pages are picked: `python -m benchmarks.pick [--pages N…] [--json]`.
+"""Speed and exactness of picks: `python -m benchmarks.pick [--pages N…] [--json]`.
 
 A mixed load over the papers' world (docs/method.md, "Experiments"): each slot picks a
 page, asks its host, settles it and brings one signal; estimates are learnt anew for each crawled page, in batches as
@@ -40,7 +40,7 @@ class World:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
 
     def beliefs(self, count: int) -> Beliefs:
-        """What is believed of so many pages."""
+        """Beliefs on so many pages."""
         rng = self.rng
         # With one signal a slot, the signals' total rate is the bandwidth.
         unit = RATE / (0.6 * self.pages)
@@ -52,7 +52,7 @@ class World:
         return Beliefs(rng.random(count), (1 - recall) * delta * unit, shape, -np.log(false / gamma), gamma * unit)
 
     def last(self, count: int) -> Floats:
-        """When pages were crawled: any time within one round of all pages."""
+        """Times of the last crawls: any within one round of all pages."""
         return np.asarray(-self.rng.random(count) * self.pages / RATE)
 
 
@@ -146,7 +146,7 @@ class Load:
         self.cpu_seconds += time.thread_time() - cpu_began
 
     def scan_pick(self) -> int | None:
-        """What the plain scan picks at the same state."""
+        """Pick of the plain scan at the same state."""
         if self.scan is None:
             self.scan = Scan(GreedyNcis(), self.gate, self.intervals)
             self.scan.pages = self.frontier.pages
@@ -161,7 +161,7 @@ def steps(load: Load, slots: int, *, check: bool = False) -> None:
 
 
 def bid_milliseconds(load: Load) -> dict[str, float]:
-    """How long a worker of a fleet takes to say what it bids in a round."""
+    """Time that a worker of a fleet takes for its bid in a round."""
     seconds, cpu_seconds = [], []
     for _ in range(20):
         load.run(100, RATE)
@@ -192,7 +192,7 @@ def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
 
 
 def picks_to_check(pages: int, *, expected: bool) -> int:
-    """So many that the scans take a minute: one over a million pages takes half a second, or five."""
+    """Number of picks whose scans take a minute: one over a million pages takes half a second, or five."""
     scans = 10_000_000 if expected else 100_000_000
     return min(max(scans // pages, 10), 1_000)
 
@@ -227,7 +227,7 @@ def saturated(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
 
 
 def bytes_per_page(pages: int) -> float:
-    """What the scheduler and its frontier take of memory, with signals of one source heard."""
+    """Memory of the scheduler and its frontier, with signals of one source heard."""
     world = World(pages, expected=True)
     tracemalloc.start()
     scheduler = Scheduler(Frontier(GreedyNcis(), None, Intervals(shortest=0.0)))

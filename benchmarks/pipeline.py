@@ -1,4 +1,4 @@
-"""How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
+"""Speed of the whole pipeline: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
     python -m benchmarks.pipeline [--shape narrow|wide|first] [--rounds 5] [--seconds 4] [--pages N] [--hosts N]
         [--size 10000] [--clients NAME …] [--json]
@@ -64,7 +64,7 @@ def urls(port: int, pages: int, hosts: int = 1) -> list[str]:
 
 
 class Gauge:
-    """Counts from a moment on: nobody crawls for the sake of its imports."""
+    """Counts from a moment on: imports are no crawling."""
 
     def start(self, pages: int = 0) -> None:
         """Count from now on, when so many pages have been crawled."""
@@ -72,7 +72,7 @@ class Gauge:
         self._loop = time.thread_time()
 
     def stop(self, pages: int) -> dict[str, Any]:
-        """So many pages have been crawled by now."""
+        """Stops after so many pages."""
         cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
         loop, pages = time.thread_time() - self._loop, pages - self._pages
         costs = {"cpu_us_per_page": 1e6 * cpu / max(pages, 1), "loop_us_per_page": 1e6 * loop / max(pages, 1)}
@@ -269,7 +269,7 @@ def _typical(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _signing(rounds: list[dict[str, Any]]) -> dict[str, float]:
-    """By client that signs, the median of what that adds to the processor time of a page, as a share."""
+    """Share of processor time that signing adds to a page, as a median by client."""
     found = {}
     for client, plain in SIGNED.items():
         pairs = [(one[client], one[plain]) for one in rounds if client in one and plain in one]

@@ -1,4 +1,4 @@
-"""What a scrape of /metrics costs the event loop, with many pages.
+"""Cost of a scrape of /metrics to the event loop, with many pages.
 
     python -m benchmarks.scrape [--pages 1000000] [--json]
 

@@ -1,4 +1,4 @@
-"""What signals are worth to crawld from the first crawl on, honest ones and lying ones, against ignoring them.
+"""Worth of signals to crawld from the first crawl on, honest ones and lying ones, against ignoring them.
 
 `python -m benchmarks.signals [--json] [--data FOLDER] [--full] [--only GROUP]` runs the daemon's scheduler and learner
 in simulated time over recorded histories with drawn or recorded signals, over drawn worlds that live as real sites do,
@@ -64,7 +64,7 @@ DRAWS, FULL_DRAWS = 3, 10
 HONEST, EXACT = Honesty(0.7, 0.7, late=1.0), Honesty(1.0, 1.0)
 NAMED_DAILY = 1.0
 NCIS_NAME = "as drawn"
-BLIND = OnlineLearning(most_updates=0)
+BLIND = OnlineLearning(max_updates=0)
 
 
 def measure(cell: Cell) -> list[Reached]:
@@ -95,7 +95,7 @@ def measure(cell: Cell) -> list[Reached]:
 
 
 class _Judged:
-    """What a run was worth; in drawn worlds the first third is for learning, in histories nothing is."""
+    """Result of a run; in drawn worlds the first third is for learning, in histories nothing is."""
 
     def __init__(self, run: Run, cell: Cell) -> None:
         ledger, end = run.ledger(), run.world.horizon

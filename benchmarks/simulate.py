@@ -1,4 +1,4 @@
-"""How fast a simulation runs: one run of 1,000 pages × 100,000 slots with exact greedy-ncis.
+"""Speed of a simulation: one run of 1,000 pages × 100,000 slots with exact greedy-ncis.
 
 Run as `python -m benchmarks.simulate [pages] [slots] [--json]`. The figure named `cpu` is the
 same by processor time: what a machine shared with other work still tells truly.

@@ -53,7 +53,7 @@ async def run(seconds: float, rate: float, pages: int, hosts: int) -> dict[str, 
 
 
 def _path(name: str, number: int) -> str:
-    """Where a behaviour is met; some want to know in which way."""
+    """Path of a behaviour; some have a parameter."""
     if name in {"bomb", "encoded", "bad_encoding", "cut_encoding", "empty_members"}:
         return f"/{name}/{ENCODINGS[number // 10 % (3 if name == 'bomb' else 4)]}/{number}"
     if name == "status":

@@ -52,11 +52,11 @@ class SiteProcess:
 
     @property
     def times(self) -> list[float]:
-        """When each request was noted."""
+        """Time at which each request was noted."""
         return [at for at, _, _ in self.asked]
 
     def earliest(self) -> list[float]:
-        """When each may have come at the earliest; what came while the server stood still is noted just after."""
+        """Earliest time of each request; what came while the server stood still is noted just after."""
         return [self._earliest(noted) for noted in self.times]
 
     def _earliest(self, noted: float) -> float:

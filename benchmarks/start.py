@@ -1,4 +1,4 @@
-"""What a start costs: `python -m benchmarks.start [--pages N] [--seconds N] [--json]`.
+"""Cost of a start: `python -m benchmarks.start [--pages N] [--seconds N] [--json]`.
 
 A database with that many crawled pages, 50 to a host, and the list of them are written; a daemon in a process of its
 own starts with them against a site on loopback, serves slots for some seconds, takes 100,000 signals at once, and
@@ -128,7 +128,7 @@ class Watch:
 
 
 async def lags(seconds: float) -> list[float]:
-    """How late sleeps end, in milliseconds."""
+    """Delays of sleeps, in milliseconds."""
     found, until = [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
         await asyncio.sleep(LOOK_SECONDS)

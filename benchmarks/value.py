@@ -1,4 +1,4 @@
-"""What a crawl value costs: against the incomplete gamma functions its formula is written in, and learnt against known.
+"""Cost of a crawl value: against the incomplete gamma functions its formula is written in, and learnt against known.
 
 `python -m benchmarks.value [--json] [--pages N]` measures everything in one run, in turns, and prints ratios.
 """

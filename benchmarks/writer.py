@@ -1,4 +1,4 @@
-"""How many finished crawls a second a store commits, on a real PostgreSQL and on SQLite.
+"""Finished crawls a second that a store commits, on a real PostgreSQL and on SQLite.
 
     python -m benchmarks.writer [--crawls 100000] [--json]
 
@@ -133,7 +133,7 @@ class Contestant:
         }
 
     def _server_seconds(self) -> float:
-        """Processor time of the server's process so far; 0 of SQLite, which works in a thread of ours."""
+        """Processor time of the server's process so far; 0 of SQLite, which works in a thread of this process."""
         if self._process is None:
             return 0.0
         fields = Path(f"/proc/{self._process}/stat").read_text().rpartition(")")[2].split()

@@ -121,7 +121,7 @@ def _attributes(head: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
 
 
 def _named_by(meta: dict[bytes, bytes]) -> str | None:
-    """What a meta element declares: by `charset`, or by `content` where it stands for the Content-Type header."""
+    """Encoding that a meta element declares: by `charset`, or by `content` in place of a Content-Type header."""
     if b"charset" in meta:
         return _read_as_ascii(meta[b"charset"])
     if meta.get(b"http-equiv", b"").lower() != b"content-type":

@@ -62,7 +62,7 @@ DAY = 86_400.0
 
 
 class Precision(StrEnum):
-    """How exactly a time is claimed."""
+    """Precision of a claimed time."""
 
     DATE = "date"  # a day, a month, a year, a time in some zone: `at` is its first moment, `until` the first after it
     SECOND = "second"
@@ -147,7 +147,7 @@ class _Forms:
 
 
 def read_date(text: str, now: float) -> Claim:
-    """What a lastmod, updated or pubDate claims, seen at `now`.
+    """Reads a lastmod, updated or pubDate, seen at `now`.
 
     A time without a zone is read as UTC, and one in an unknown zone as any moment it could be; midnight to the
     second is a date, as generators without a clock write it.
@@ -180,7 +180,7 @@ class DateReader:
         self._unusable_left = LIMITS.max_unusable
 
     def read(self, text: str) -> Claim:
-        """What a lastmod, updated or pubDate claims."""
+        """Reads a lastmod, updated or pubDate."""
         if self._unusable_left <= 0:
             return Claim(" ".join(text[: LIMITS.max_date].split()), reason=Unusable.GARBLED)
         claim = read_date(text, self._now)

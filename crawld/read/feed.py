@@ -139,7 +139,7 @@ def _address(link: Element) -> str:
 
 
 def _latest(given: dict[str, str], dates: DateReader) -> Claim | None:
-    """When the item says it changed; when it was published where it does not say."""
+    """Time at which an item says it changed, else at which it was published."""
     claims: list[Claim] = []
     texts = [given[name] for name in _DATES if name in given]
     for text in texts[: LIMITS.max_dates]:

@@ -1,4 +1,4 @@
-"""What HTTP header values say: when to come back, how long to keep, which type and charset."""
+"""Values of HTTP headers: when to come back, how long to keep, which type and charset."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a sitemap or a feed lists, whatever its form, and the named reasons why one cannot be read."""
+"""Entries of a sitemap or feed in any form, and the named reasons why one cannot be read."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def load_json(text: str, max_values: int) -> Any:
 
 
 class FileForm(StrEnum):
-    """How a file lists its URLs."""
+    """Forms in which a file lists its URLs."""
 
     URLSET = "urlset"
     INDEX = "index"
@@ -60,7 +60,7 @@ class FileForm(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """What an entry is."""
+    """Kinds of entries."""
 
     PAGE = "page"
     ITEM = "item"  # of a feed
@@ -149,7 +149,7 @@ class Addresses:
         return found
 
     def _locate_encoded(self, text: str, base: str) -> str | None:
-        """The same, but the name of each host is encoded once."""
+        """Locates an address whose host may need encoding, which is done once per host."""
         text = re.sub(r"[\t\r\n]+", "", text).strip()
         written = re.match(r"(?:(https?):)?[/\\]{2}([^/\\?#]*)", text, re.IGNORECASE)
         if written is None:

@@ -86,7 +86,7 @@ def path_of(url: str) -> str:
 
 
 def weight_of(pattern: str) -> int:
-    """How long a pattern is, for the rule that the longest decides: an escape counts as what it stands for."""
+    """Length of a pattern, for the rule that the longest decides: an escape counts as one character."""
     return len(_decoded(pattern, stray="%"))
 
 
@@ -204,7 +204,7 @@ def _laid_out(prefixes: dict[str, Verdict], whole: dict[str, Verdict], wildcards
 
 
 def _table(patterns: dict[str, Verdict], *, nested: bool = True) -> tuple[int, bytes, bytes]:
-    """How many patterns there are, their text, and where each ends with its parent and verdict.
+    """Lays patterns out: their number, their text, and where each ends with its parent and verdict.
 
     Where they are `nested`, what begins with a pattern is subject to it.
     """
@@ -385,7 +385,7 @@ class _Wildcard:
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """How many octets two texts have in common at their beginning."""
+    """Length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -456,7 +456,7 @@ class _Groups:
 
 
 def read_robots(body: bytes, robots_url: str, token: str) -> RobotsReading:
-    """What a robots.txt says to the crawler whose product token is given. Any bytes are one: there are no errors."""
+    """Reads a robots.txt for the crawler with this product token. Any bytes are one: there are no errors."""
     return parse_robots(robots_text(body), robots_url, token)
 
 
@@ -480,7 +480,7 @@ def robots_text(body: bytes) -> str:
 
 
 def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
-    """The same of its text."""
+    """Parses the text of a robots.txt."""
     ours, everyones = _Groups(), _Groups()
     sitemaps: dict[str, None] = {}
     license_url: str | None = None
@@ -530,7 +530,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _product_pattern(token: str) -> re.Pattern[str]:
-    """What of a user-agent value names a product: letters, `-`, `_`, and the digits and marks of our own name."""
+    """Pattern of the product in a user-agent value: letters, `-`, `_`, and the digits and marks of our name."""
     own = re.escape(re.sub(r"[/\s]", "", token))
     return re.compile(f"[A-Za-z_{own}-]*")
 

@@ -16,7 +16,7 @@ from crawld.model.url import identity, normalise
 
 @dataclass(frozen=True)
 class UrlListFormat:
-    """How lists are written, and how much of one is looked at at once."""
+    """The format of lists, and how much of one is looked at at once."""
 
     comment: str = "#"
     separators: str = ",;\t"
@@ -48,7 +48,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class UrlList:
-    """What a list asks for, what in it cannot be used, and how many lines named a page again."""
+    """The pages that a list asks for, its bad lines, and the number of lines that named a page again."""
 
     wanted: tuple[Wanted, ...]
     bad: tuple[BadLine, ...]
@@ -59,18 +59,18 @@ class UrlList:
 
     @property
     def pages(self) -> int:
-        """How many pages the list names."""
+        """Number of pages that the list names."""
         return len(self.wanted) + len(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Where a CSV file has its URLs and, where it has that, their importance."""
+    """Columns of a CSV file that hold the URLs and, where there is one, their importance."""
 
     separator: str
     url: int
     importance: int | None
-    fewest: int = 1  # cells of a row that can be used
+    min_cells: int = 1  # cells of a row that can be used
     form: str = "CSV"
 
 
@@ -156,7 +156,7 @@ def _rows(
     for number, line in lines:
         if columns is not None:
             cells = _cells(line, columns.separator)
-            if cells is None or len(cells) < columns.fewest:
+            if cells is None or len(cells) < columns.min_cells:
                 bad.append(BadLine(number, "not a row with the columns of the header", line))
                 continue
             at = columns.importance

@@ -1,4 +1,4 @@
-"""What a site says of the use of a page: in robots.txt, in headers and in the page's head."""
+"""A site's statements on the use of a page: in robots.txt, in headers and in the page's head."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def _spelt_out(found: set[str]) -> frozenset[str]:
 
 
 def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[Statement, ...]:
-    """What the headers of an answer say of its use."""
+    """Statements on use in the headers of an answer."""
     if not headers.keys() & {"content-usage", "content-signal", "x-robots-tag", "link"}:
         return ()
     said: list[Statement] = []
@@ -69,14 +69,14 @@ def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[S
 
 
 def said_in_head(head: Head, agent: str) -> tuple[Statement, ...]:
-    """What the head of a page says of its use."""
+    """Statements on use in the head of a page."""
     told = told_in_meta(head.robots, agent)
     said = [(SaidIn.META, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters])] if told else []
     return (*said, (SaidIn.LINK_ELEMENT, head.license[: USAGE_LIMITS.max_characters])) if head.license else tuple(said)
 
 
 class RobotsUsage:
-    """What a robots.txt says of the use of the pages of its site: of each kind, the longest path decides."""
+    """Statements of a robots.txt on the use of pages: of each kind, the longest path decides."""
 
     def __init__(self, packed: str) -> None:
         """Unpack what the parser of robots.txt made."""

@@ -43,7 +43,7 @@ class XmlStreamLimits:
     typical_name: int = 100  # characters
     max_taken: int = 250_000
     """Elements of one file that are looked at: its entries, and the links between them."""
-    deepest: int = 8
+    max_depth: int = 8
     """Elements around an entry, the root included; entries of all known formats have one or two."""
     max_doctypes: int = 4
     """DOCTYPEs in a row that are left out; faulty generators write two."""
@@ -94,7 +94,7 @@ def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What gzip members unpack to, in pieces of full size so that the first one shows the head of the file."""
+    """Inflates gzip members in pieces of full size, so that the first one shows the head of the file."""
     waiting = bytearray()
     try:
         for piece in _members(pieces):
@@ -108,7 +108,7 @@ def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _members(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What each gzip member in turn unpacks to; bytes behind the last one are padding, and are not looked at."""
+    """Inflates each gzip member in turn; bytes behind the last one are padding, and are not looked at."""
     members, inflater = 0, None
     for piece in pieces:
         given = piece
@@ -252,7 +252,7 @@ def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
 
 
 def _doctype_end(text: str, at: int) -> int | None:
-    """Where a DOCTYPE that has begun ends: behind its `>`, but for those in its internal subset and in quotes."""
+    """Finds the end of a DOCTYPE: behind its `>`, but for those in its internal subset and in quotes."""
     inside, ends = False, {"<!--": "-->", "<?": "?>", '"': '"', "'": "'"}
     while mark := _Syntax.dtd_mark.search(text, at):
         at = mark.end()
@@ -269,7 +269,7 @@ def _doctype_end(text: str, at: int) -> int | None:
 
 
 def begins_at(head: str) -> int | None:
-    """Where XML begins in the text: behind blanks, a byte order mark, a warning or front matter; None if nowhere."""
+    """Finds the start of XML in a text: behind blanks, a byte order mark, a warning or front matter; None if absent."""
     blank = len(head) - len(head.lstrip("\ufeff \t\r\n\0"))
     if head.startswith("<", blank):
         return blank
@@ -398,7 +398,7 @@ class _Meter:
 def _forget(element: Element) -> bool:
     """Drop an element and everything that ended before it; False where it is kept, inside an entry or too deep."""
     around = [element, *element.iterancestors()]
-    if len(around) > LIMITS.deepest + 1 or any(
+    if len(around) > LIMITS.max_depth + 1 or any(
         local_name(one) in {"item", "entry", "url", "sitemap"} for one in around[1:]
     ):
         return False  # a link inside an entry is read with it

@@ -16,7 +16,7 @@ from crawld.research.peers import PEERS, peer_crawler
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
 
 ROUND_ROBIN, KNOWN = "uniform", "known"
-BLIND = OnlineLearning(most_updates=0)
+BLIND = OnlineLearning(max_updates=0)
 """Round robin has nothing to learn."""
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class DemoLimits:
     """Numbers that bound and tune this module."""
 
-    shortest: int = 5
+    min_seconds: int = 5
     """Seconds below which there is nothing to compare."""
     audit_share: float = 0.01
     open_seconds: float = 3600.0
@@ -44,9 +44,6 @@ class DemoLimits:
 
 
 LIMITS = DemoLimits()
-
-
-# The demo in a browser: crawld goes on with the site and serves the dashboard until ctrl-C.
 
 
 async def serve_until_interrupted(daemons: LabDaemons, name: str) -> None:
@@ -86,7 +83,7 @@ QUERY = "SELECT url, importance, crawls, changes, freshness FROM page_stats ORDE
 
 
 def print_report(report: dict[str, Any], console: Console) -> None:
-    """Who held more of the truth, where it went well and where not, and where to look further."""
+    """Prints which crawler was fresher, the freshest and stalest pages, and where to look further."""
     true, uniform = report["freshness_true"], report["freshness_uniform"]
     console.print()
     rows = [
@@ -154,7 +151,7 @@ class Entrant(StrEnum):
     "--seconds",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(LIMITS.shortest, 3600),
+    type=click.FloatRange(LIMITS.min_seconds, 3600),
     help="How long to watch.",
 )
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
@@ -178,7 +175,7 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
     folder.mkdir(parents=True, exist_ok=True)
     daemons = LabDaemons(folder, bandwidth, LIMITS.audit_share)
     if not asyncio.run(_run(daemons, seconds, pages, opened=opened, as_json=as_json)):
-        raise InputError(f"stopped too early to compare the two: let the demo run for {LIMITS.shortest} s or more")
+        raise InputError(f"stopped too early to compare the two: let the demo run for {LIMITS.min_seconds} s or more")
 
 
 async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool, as_json: bool) -> bool:
@@ -252,7 +249,7 @@ def _page_rows(site: "LabSite", finish: "Finish") -> list[dict[str, Any]]:
 
 
 def _chart(finish: "Finish") -> Chart:
-    """What both held over the time, and what crawld thought it held."""
+    """Draws the freshness of both over time, and crawld's prediction."""
     samples = finish.samples
     seconds = [at - finish.started for at in samples.at]
     held = {one.shown: (samples.true[one], Look.SOLID) for one in Entrant}

@@ -51,8 +51,6 @@ class GitLimits:
 LIMITS = GitLimits()
 
 
-# Reads the history of a git repository that may be hostile: by plumbing commands, bounded, never over the network.
-
 REGULAR = ("100644", "100755")
 """Modes of files; links and submodules are none."""
 
@@ -133,7 +131,7 @@ class GitRepository:
         self._check(listed)
 
     def changes(self, commits: Sequence[Commit]) -> Iterator[tuple[int, FileChange]]:
-        """What each commit changed beside the one before, as (index, file); the first is compared with nothing."""
+        """Yields the changes of each commit as (index, file); the first is compared with nothing."""
         with tempfile.TemporaryFile() as asked:
             for before, commit in pairwise(commits):
                 asked.write(f"{commit.name} {before.name}\n".encode())
@@ -237,7 +235,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """What git wrote, cut at its zero bytes; a field that never ends is an error."""
+    """Cuts git's output at its zero bytes; a field that never ends is an error."""
     rest = b""
     while piece := _stream(process).read1(LIMITS.max_field):  # type: ignore[attr-defined]  # a pipe is buffered
         *whole, rest = (rest + piece).split(b"\0")
@@ -275,7 +273,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was found, in numbers."""
+    """Counts of what was imported."""
 
     commits: int
     days: float

@@ -181,7 +181,7 @@ def world_options(command: AnyCommand) -> AnyCommand:
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """What is asked of the lab, as the options say it."""
+    """The options of `crawld lab read`."""
 
     seconds: float
     pages: int
@@ -483,14 +483,14 @@ def serve(wanted: WorldOptions, port: int, seconds: float, urls: Path | None, tu
 
     Scores are shown every ten seconds, at the end, and as JSON under /lab/score. Ctrl-C ends it with the scores.
     """
-    list_pages = urls.write_text if urls is not None else len  # a list that nobody asked for goes nowhere
+    list_pages = urls.write_text if urls is not None else len  # no list was asked for
     rows = asyncio.run(_serve(wanted, wanted.scenario(seconds), port, seconds, turn_away, list_pages))
     if as_json:
         click.echo(json.dumps({"pages": wanted.pages, "crawlers": rows}, indent=2))
     elif rows:
         print_scores(rows, "Since each crawler's first request", console())
     else:
-        click.echo("nobody came")
+        click.echo("no crawler came")
 
 
 @command.command()
@@ -587,7 +587,7 @@ async def _serve(
         def look() -> None:
             now = site.elapsed
             held = [f"{name} {site.board.freshness_now(name, now):.3f}" for name in site.board.visits]
-            click.echo(f"{now:.0f} s: {', '.join(held) or 'nobody has come yet'}", err=True)
+            click.echo(f"{now:.0f} s: {', '.join(held) or 'no crawler has come yet'}", err=True)
 
         living = asyncio.create_task(until(site, seconds, look, 10.0))
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -16,8 +16,6 @@ import numpy as np
 from crawld.research.engine import SimulatedCrawler
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 
-# When other crawlers ask a page again: each peer's own rule with the constants it ships; time is in days.
-
 MINUTE, HOUR, WEEK = 1 / 1440, 1 / 24, 7.0
 
 
@@ -25,12 +23,12 @@ class RevisitRule(Protocol):
     """One page's timer."""
 
     def next_visit(self, now: float, changed: bool | None) -> float:
-        """When to ask again, after a visit that found this; None at the first visit, which compares with nothing."""
+        """Time of the next visit, after one that found this; None at the first visit, which compares with nothing."""
 
 
 @dataclass(slots=True)
 class Fixed:
-    """The same interval whatever was found; inf: never again."""
+    """A fixed interval; inf: never again."""
 
     interval: float
 
@@ -231,7 +229,7 @@ class PassCrawler:
 
 
 class Norconex(PassCrawler):
-    """Where a page has a lastmod it is asked again if and only if that is newer than the last visit; else always."""
+    """Norconex: a page with a lastmod is asked again if that is newer than the last visit, any other always."""
 
     def __init__(self, world: World, *, copies: bool, period: float) -> None:
         super().__init__(world, copies=copies, period=period)
@@ -241,7 +239,7 @@ class Norconex(PassCrawler):
             self._lastmod[world.listed] = -np.inf
 
     def wants(self, page: int) -> bool:
-        """By its lastmod where there is one."""
+        """Decides by the lastmod where there is one."""
         return bool(np.isnan(self._lastmod[page]) or self._lastmod[page] > self._visited[page])
 
     def settle(self, page: int, now: float, changed: bool) -> None:
@@ -277,7 +275,7 @@ class Marginalia(PassCrawler):
         return float(min(max(self._same[host] / asked, low), high)) if asked else 0.0
 
     def wants(self, page: int) -> bool:
-        """By chance."""
+        """Decides by chance."""
         chance = self.skip_chance(self._host[page])
         return chance == 0.0 or bool(self._random.random() >= chance)
 

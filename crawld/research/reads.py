@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ReaderDemand:
-    """How pages are read: reads for each change of the site, by how much more some are read than others, and waits."""
+    """Demand of readers: reads for each change of the site, their skew over pages, and waits."""
 
     reads_per_change: float = 1.0
     zipf: float = 0.0
@@ -34,7 +34,7 @@ class ReaderDemand:
     seed: int = 1
 
     def weights(self, pages: int) -> Floats:
-        """What part of the reads goes to each page; which page is read most is drawn by lot."""
+        """Share of the reads that goes to each page; which page is read most is drawn by lot."""
         ranks = np.random.default_rng(self.seed).permutation(pages) + 1.0
         weights = ranks**-self.zipf
         return np.asarray(weights / weights.sum())
@@ -42,7 +42,7 @@ class ReaderDemand:
 
 @dataclass(slots=True)
 class ReadLog:
-    """What the readers of one daemon got: when, whether it was what the page was then, and how long they waited."""
+    """Reads of one daemon's copies: when, whether each was current, and how long the reader waited."""
 
     at: list[float] = field(default_factory=list)
     fresh: list[bool] = field(default_factory=list)
@@ -64,7 +64,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadFinish:
-    """How a trial ended."""
+    """The end of a trial."""
 
     finish: Finish
     logs: Mapping[str, ReadLog]

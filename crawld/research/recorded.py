@@ -69,17 +69,17 @@ def load_history(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def recorded_world(path: Path, most_pages: int | None = None, offset: int = 0) -> World:
-    """The history in a file, all pages equally important; of more than `most_pages` every k-th from `offset` on."""
-    return world_of(load_history(path), most_pages, offset)
+def recorded_world(path: Path, max_pages: int | None = None, offset: int = 0) -> World:
+    """The history in a file, all pages equally important; of more than `max_pages` every k-th from `offset` on."""
+    return world_of(load_history(path), max_pages, offset)
 
 
-def world_of(arrays: dict[str, NDArray[Any]], most_pages: int | None = None, offset: int = 0) -> World:
-    """The same of arrays that have been read."""
+def world_of(arrays: dict[str, NDArray[Any]], max_pages: int | None = None, offset: int = 0) -> World:
+    """Makes a world of arrays that have been read."""
     first = float(arrays["birth"].min())
     seen_last = [float(arrays[name].max(initial=0)) for name in ("commit_t", "end", "change_t") if name in arrays]
     end = (max(seen_last) - first) / DAY
-    step = -(-len(arrays["birth"]) // (most_pages or len(arrays["birth"])))
+    step = -(-len(arrays["birth"]) // (max_pages or len(arrays["birth"])))
     chosen = np.arange(offset % step, len(arrays["birth"]), step)
     births = ((arrays["birth"] - first) / DAY)[chosen]
     deaths = np.where(arrays["death"] > 0, (arrays["death"] - first) / DAY, end)[chosen]
@@ -163,12 +163,12 @@ def _listed(world: World) -> NDArray[np.bool_]:
 
 
 def last_days(world: World, days: float) -> World:
-    """What happened in the last days, counted from their beginning, to the pages that lived to see them."""
+    """Cuts the last days out, for the pages alive in them; time counts from their beginning."""
     return window(world, world.horizon - days, days)
 
 
 def window(world: World, start: float, days: float) -> World:
-    """What happened in the days from `start` on, counted from there, to the pages that lived to see them."""
+    """Cuts the days from `start` on out, for the pages alive in them; time counts from there."""
     end = start + days
     alive = np.flatnonzero((world.died > start) & (world.born < end))
     seen = of_pages(world, alive)
@@ -215,7 +215,7 @@ def of_pages(world: World, pages: Ints) -> World:
 
 
 def measured_rates(world: World) -> World:
-    """The same world whose population has each page's mean rate of change while it lived in it."""
+    """Gives a world's population each page's mean rate of change while it lived."""
     lived = np.maximum(world.died - world.born, 1.0 / 24.0)
     return replace(world, population=replace(world.population, delta=np.diff(world.change_offsets) / lived))
 

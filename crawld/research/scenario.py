@@ -1,4 +1,4 @@
-"""What the lab serves: a world of the simulator in real seconds, spread over host names."""
+"""Scenarios of the lab: a world of the simulator in real seconds, spread over host names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,13 +40,13 @@ class Scenario:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """Number of pages."""
         return self.world.population.pages
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a world is wanted: pages, hosts, how long it lives, and how often something in it changes."""
+    """Size of a world: pages, hosts, how long it lives, and how often something in it changes."""
 
     pages: int = 200
     hosts: int = 4
@@ -107,7 +107,7 @@ def _lasting(world: World) -> World:
 
 
 def in_seconds(world: World, unit: float) -> World:
-    """The same world where a unit of its time takes so many seconds."""
+    """Stretches a world so that a unit of its time takes so many seconds."""
     p = world.population
     return replace(
         world,

@@ -38,8 +38,6 @@ class ResearchSiteLimits:
 LIMITS = ResearchSiteLimits()
 
 
-# What a world's sitemaps say at a moment: of each page, the lastmod that the last signal published.
-
 """Where a sitemap knows days only: the world's first day. Its days pass in seconds, so no real date would do."""
 
 

@@ -39,7 +39,7 @@ LIMITS = WeblikeLimits()
 
 
 class Sitemap(StrEnum):
-    """How the lastmods of a host come about."""
+    """Kinds of sitemaps, by how their lastmods come about."""
 
     NONE = "none"
     HONEST = "honest"  # a lastmod moves with its page, nearly always
@@ -69,7 +69,7 @@ class Announced:
         return cls(seen[order], pages[order], claims[order], spans[order])
 
     def shifted(self, first: int) -> "Announced":
-        """The same with pages counted from `first`."""
+        """Counts the pages from `first` on."""
         return Announced(self.seen, self.pages + first, self.claims, self.spans)
 
 
@@ -83,7 +83,7 @@ def in_batches(stream: np.random.Generator, kind: Sitemap, changes: list[Floats]
 
 
 def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], days: float) -> Announced:
-    """What the sitemap tells of these changes, in no order."""
+    """Signals of the sitemap for these changes, in no order."""
     at = np.concatenate(changes)
     page = np.repeat(np.arange(len(changes)), [len(one) for one in changes])
     if kind in {Sitemap.NONE, Sitemap.STATIC}:
@@ -129,7 +129,7 @@ def _claimed(seen: Floats, page: Ints, claims: Floats, days: float, span: float 
 
 @dataclass(frozen=True, slots=True)
 class Honesty:
-    """How signals of recorded pages are drawn: shares of changes told and of signals that are true, days until seen."""
+    """Distribution of signals for recorded pages: shares of changes told and of true signals, days until seen."""
 
     recall: float
     precision: float
@@ -194,7 +194,7 @@ def _signalled(world: World, seen: Floats, pages: Ints) -> World:
 
 @dataclass(frozen=True, slots=True)
 class SiteStyle:
-    """How the pages of one host live."""
+    """The style of one host's pages."""
 
     pages: int
     rate: float = 0.05  # changes a day of a page that changes, mass events left out: the median over pages
@@ -275,7 +275,7 @@ def weblike(
 
 
 def evenly_important(world: WeblikeWorld) -> WeblikeWorld:
-    """The same world with every page as important as any other."""
+    """Gives all pages of a world the same importance."""
     return replace(world, population=replace(world.population, mu=np.ones(world.population.pages)))
 
 

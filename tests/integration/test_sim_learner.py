@@ -62,7 +62,7 @@ class Logged(OnlineCrawler):
 
     def __init__(self, world: WeblikeWorld, bandwidth: float) -> None:
         self.log: list[tuple[str, float, int, tuple[int, ...], bool]] = []
-        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, most_updates=UPDATES), copies=False)
+        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, max_updates=UPDATES), copies=False)
         self.transcript = Transcript(self.sink)
         self.sink = self.transcript
 

@@ -159,7 +159,7 @@ class TimeGrammar:
 
 
 class Moment(IntEnum):
-    """What kind of expression a moment is."""
+    """Kinds of expressions of time."""
 
     AGE = 0  # grows with time
     REST = 1  # shrinks with time
@@ -174,7 +174,7 @@ def names_a_time(text: str) -> bool:
 
 
 def next_time(text: bytes, at: int) -> int | None:
-    """Where the next expression of time in a text, as UTF-8, may be."""
+    """Finds the next possible expression of time in a UTF-8 text."""
     match = TimeGrammar.may_match.search(text, at)
     return None if match is None else int(match.start())
 
@@ -219,7 +219,7 @@ def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple
 
 
 def _mask(match: re.Match[str]) -> str:
-    """What stands for an expression where the rest of its block is told apart from others: what is counted stays."""
+    """Placeholder of an expression in the text that identifies its block: what is counted stays."""
     if match.lastgroup != "counter":
         return "\0"
     return TimeGrammar.count.sub("\0", match.group(), count=1).removesuffix("s")

@@ -252,7 +252,7 @@ def is_forgotten(place: Place) -> bool:
 
 
 def volatile_words(place: Place) -> int:
-    """How many words of the place are volatile."""
+    """Counts the volatile words of a place."""
     words = (word for block in place.blocks for word in block if is_volatile(word))
     return sum(gap_range(word)[1] if is_gap(word) else 1 for word in words)
 
@@ -274,7 +274,7 @@ def lent(place: Place) -> Place | None:
 
 
 def varying_blocks(place: Place) -> int:
-    """How many blocks of the place varied."""
+    """Counts the blocks of a place that varied."""
     return sum(1 for block in place.blocks if any(map(_is_varied, block)))
 
 
@@ -316,7 +316,7 @@ def half_proven(place: Place) -> bool:
 
 
 def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
-    """As many of the places as are remembered, those with volatile words first."""
+    """Keeps as many places as may be remembered, those with volatile words first."""
     ranked = sorted(places, key=lambda place: not volatile_words(place))
     kept: list[Place] = []
     words = 0
@@ -363,7 +363,7 @@ def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words], same: Sequence
 
 
 def _hashes(blocks: Sequence[Words]) -> tuple[int, ...]:
-    """What the words are, in no order; times and counters, which vary by themselves, are left out."""
+    """Hashes of the words, sorted; times and counters, which vary by themselves, are left out."""
     return tuple(sorted(word & 0xFFFF_FFFF for block in blocks for word in block if kind_of(word) not in SLOW))
 
 
@@ -417,7 +417,7 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
         stop += 1
     patterns = patterns_of((place,))
-    middle = [_like(tuple(words), patterns) for words in found[start : len(found) - stop]]
+    middle = [_with_known_pattern(tuple(words), patterns) for words in found[start : len(found) - stop]]
     if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
         item = blocks[start - 1]  # one more of a varying list
         middle = [item if fits_in_length(item, words) else words for words in middle]
@@ -439,14 +439,14 @@ def patterns_of(places: Iterable[Place]) -> Patterns:
     return found
 
 
-def likened(place: Place, patterns: Patterns) -> Place:
+def with_known_patterns(place: Place, patterns: Patterns) -> Place:
     """A new place, in which a block that is like others of the page varies where these do: one more of a list."""
     if not patterns:
         return place
-    return replace(place, blocks=tuple(_like(block, patterns) for block in place.blocks))
+    return replace(place, blocks=tuple(_with_known_pattern(block, patterns) for block in place.blocks))
 
 
-def _like(block: Pattern, patterns: Patterns) -> Pattern:
+def _with_known_pattern(block: Pattern, patterns: Patterns) -> Pattern:
     for (length, volatile), known in patterns.items():
         if length != len(block):
             continue

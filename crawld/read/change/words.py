@@ -45,9 +45,6 @@ class WordsLimits:
 LIMITS = WordsLimits()
 
 
-# Where two sequences of blocks differ, found in nearly linear time.
-
-
 class Hunk(NamedTuple):
     """Blocks `old_from:old_to` of the one sequence stand where the other has `new_from:new_to`; one may be empty."""
 
@@ -86,7 +83,7 @@ def kept_blocks(differences: Sequence[Hunk], length: int) -> dict[int, int]:
 
 
 def singles(blocks: Sequence[int]) -> dict[int, int]:
-    """Where each block is that occurs once."""
+    """Indices of the blocks that occur once."""
     once = {block for block, count in Counter(blocks).items() if count == 1}
     return {block: at for at, block in enumerate(blocks) if block in once}
 
@@ -124,7 +121,7 @@ def _anchors(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, int]
 
 
 class WordKind(IntEnum):
-    """What a word is, as far as that says how it may vary."""
+    """Kinds of words, by how they may vary."""
 
     WORD = 0
     NUMBER = 1
@@ -181,7 +178,7 @@ def words_of(text: str) -> list[int]:
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Where each of the words of a block begins and ends."""
+    """Start and end of each word of a block."""
     spans = [match.span() for match in _matches(text)]
     return (
         [*spans[: LIMITS.max_words], (spans[LIMITS.max_words][0], len(text))]
@@ -204,7 +201,7 @@ def _hash(text: str) -> int:
 
 
 def _refined(words: Sequence[tuple[str, WordKind]], at: int) -> WordKind:
-    """The kind of a word, in the light of its neighbours."""
+    """Refines the kind of a word by its neighbours."""
     word, kind = words[at]
     if kind is not WordKind.NUMBER:
         return WordKind.TIME if kind is WordKind.WORD and word.lower() in WordGrammar.weekdays else kind
@@ -226,7 +223,7 @@ def _refined(words: Sequence[tuple[str, WordKind]], at: int) -> WordKind:
 
 
 def kind_of(word: int) -> int:
-    """What kind of word it is."""
+    """Kind of a word."""
     return word >> LIMITS.kind & 7
 
 

@@ -48,13 +48,13 @@ def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list
 def difference(
     before: tuple[bytes, str | None], after: tuple[bytes, str | None], rule: DigestRule
 ) -> tuple[BlockEdit, ...] | None:
-    """What the second version did to the first, each given as its body and type; None where either has no text."""
+    """Edits from the first version to the second, each given as body and type; None where either has no text."""
     old, new = text_blocks(*before, rule), text_blocks(*after, rule)
     return None if old is None or new is None else tuple(_compare(old, new))
 
 
 def unified(edits: Sequence[BlockEdit], names: tuple[str, str]) -> str:
-    """The same as a unified diff of lines."""
+    """Writes the edits as a unified diff of lines."""
     before, after = (_lines(edits, without) for without in (Edit.ADDED, Edit.REMOVED))
     return "".join(f"{line}\n" for line in unified_diff(before, after, *names, lineterm=""))
 

@@ -45,7 +45,7 @@ LIMITS = DocumentLimits()
 
 
 class _Markup:
-    """How Markdown is written: what the library is told, and what it leaves to do."""
+    """Options of the Markdown library, and patterns for what it leaves to do."""
 
     options = ConversionOptions(
         escape_asterisks=True,
@@ -143,7 +143,7 @@ def _front_matter(title: str | None, url: str, language: str | None) -> str:
 
 
 def _stripped(body: bytes, content_type: str | None) -> list[str]:
-    """What is left of a page without its tags, where the parser cannot read it."""
+    """Strips the tags of a page that the parser cannot read."""
     text = decode(without_programs(body), content_type)
     lines = (" ".join(unescape(line).split()) for line in re.sub(r"<[^<>]{0,20000}>", "\n", text).splitlines())
     return [line for line in lines if line]

@@ -56,7 +56,7 @@ class _HeadSyntax:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a page says in its head: feeds, the one address that it says is its own, and what it tells robots."""
+    """Feeds, the canonical address and the directives for robots in the head of a page."""
 
     feeds: tuple[str, ...] = ()
     canonical: str | None = None
@@ -73,9 +73,9 @@ class Refresh:
 
 
 def read_head(body: bytes, url: str) -> Head:
-    """What the page found at `url` says in its head.
+    """Reads the head of the page found at `url`.
 
-    The canonical address counts in the head alone: in the body it may be written by anybody who writes there. A page
+    The canonical address counts in the head alone: in the body any author of content may write one. A page
     that names several names none.
     """
     text = _text(body[: LIMITS.looked_at])
@@ -117,7 +117,7 @@ def canonical_in_header(value: str | None, url: str) -> str | None:
 
 
 def read_refresh(body: bytes, url: str) -> Refresh | None:
-    """Where a page sends its readers on after a short delay; None where it stays, or only reloads itself."""
+    """Returns the address to which a page redirects after a short delay; None where it stays or reloads itself."""
     begin = body[: LIMITS.refresh_bytes]
     if b"efresh" not in begin and b"EFRESH" not in begin:
         return None

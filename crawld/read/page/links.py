@@ -112,7 +112,7 @@ def is_followed(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UrlShape:
-    """What addresses have in common that differ in numbers, codes and values alone; no two pages may come of it."""
+    """The common part of addresses that differ in numbers, codes and values alone."""
 
     path: str
     names: str  # of the query's parameters, in alphabetical order; empty where there is no query

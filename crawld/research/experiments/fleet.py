@@ -55,9 +55,6 @@ class FleetLimits:
 LIMITS = FleetLimits()
 
 
-# The world of a fleet: hosts in shards, a past that everyone has learnt from, a step of rates and a host that calls.
-
-
 @dataclass(frozen=True)
 class FleetWorld:
     """A world whose hosts are in shards, and when its pages were crawled before the start."""
@@ -68,11 +65,11 @@ class FleetWorld:
 
     @cached_property
     def worker_of(self) -> Ints:
-        """By page, the worker that holds its shard."""
+        """Worker that holds each page's shard."""
         return _workers(self.world.host_of, self.workers)
 
     def past(self, pages: Ints) -> Past:
-        """What was found of these pages before the start, by a crawl a day each."""
+        """Findings on these pages before the start, by a crawl a day each."""
         world = self.world
         histories = MemoryHistories([f"host{host}" for host in np.unique(world.host_of[pages], return_inverse=True)[1]])
         crawls, count = self.past_crawls[:, pages], len(pages)
@@ -147,13 +144,13 @@ def draw_fleet_world(pages: int, workers: int, key: int) -> FleetWorld:
 
 
 def _workers(host_of: Ints, workers: int) -> Ints:
-    """By page, the worker that holds the shard of its host."""
+    """Worker that holds the shard of each page's host."""
     shards = [shard_of_host(f"host{host}.test", LIMITS.shards) for host in range(int(host_of.max()) + 1)]
     return np.array(shards)[host_of] % workers
 
 
 def _hosts(pages: int) -> Ints:
-    """By page, its host: sizes fall as 1/(k + 10), so that the first ones may not be asked as often as others."""
+    """Host of each page: sizes fall as 1/(k + 10), so that the first ones may not be asked as often as others."""
     shares = np.cumsum(1.0 / (10.0 + np.arange(1, max(2, pages // LIMITS.pages_per_host) + 1)))
     return np.searchsorted(shares / shares[-1], (np.arange(pages) + 0.5) / pages).astype(np.int64)
 
@@ -170,7 +167,7 @@ def _population(rng: np.random.Generator, host_of: Ints) -> Population:
 
 
 def _with_call(rng: np.random.Generator, world: World) -> World:
-    """The same world, but that the largest host signals all its pages within a second; some have changed just then."""
+    """Adds a call: the largest host signals all its pages within a second; some have changed just then."""
     called = np.flatnonzero(world.host_of == 0)
     changes = list(world.changes_by_page)
     for page in called[rng.random(len(called)) < LIMITS.called_truly].tolist():
@@ -186,11 +183,8 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
     )
 
 
-# Several workers against one scheduler over all pages, each with the daemon's own scheduler, learner and gate.
-
-
 class Division(StrEnum):
-    """How the requests of a round are divided among the workers."""
+    """Ways to divide the requests of a round among the workers."""
 
     AUCTION = "auction"
     EQUAL = "equal"
@@ -220,7 +214,7 @@ class FleetWorker:
 
     @property
     def taught(self) -> Floats:
-        """What its hosts say of the prior that all hosts share."""
+        """Evidence of its hosts on the prior that all hosts share."""
         return self._crawler.learner.taught
 
     def hear(self, others: Floats) -> None:
@@ -232,7 +226,7 @@ class FleetWorker:
         self._rate = rate
 
     def bid(self, now: float, start: float, level: float) -> Bid:
-        """What this worker could use in the round that begins then."""
+        """Bids for the round that begins then."""
         self._events.tell(now)
         span, sent = (now * DAY, (start + LIMITS.round) * DAY), (start - now) * self._rate
         bid = self._crawler.scheduler.bid(*span, start=start * DAY, sent=sent, level=level)
@@ -252,7 +246,7 @@ class FleetWorker:
         self._at = until
 
     def _aimed(self, now: float) -> float:
-        """When a slot that comes now is used: as soon as a host opens that it is worth waiting for."""
+        """Time at which a slot that comes now is used: as soon as a host opens that is worth waiting for."""
         return aim(now * DAY, DAY / self._rate, [float(self._gate.earliest[host]) for host in self._held_up]) / DAY
 
     def learn(self, now: float) -> None:
@@ -316,7 +310,7 @@ def _learn(workers: Sequence[FleetWorker], now: float) -> None:
 def _clearing(
     policy: str, workers: Mapping[str, FleetWorker], requests: float, bidding: tuple[float, float], level: float
 ) -> Clearing:
-    """How many requests each worker may send in the next round, from bids made then for a round that starts then."""
+    """Requests of each worker in the next round, from bids made then for a round that starts then."""
     if policy == Division.AUCTION:
         return clear({name: worker.bid(*bidding, level) for name, worker in workers.items()}, requests)
     weights = {name: 1.0 if policy == Division.EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
@@ -324,7 +318,7 @@ def _clearing(
 
 
 def _all_crawls(fleet: FleetWorld, workers: Sequence[FleetWorker]) -> Run:
-    """What everyone did, the past included."""
+    """Crawls of all workers, the past included."""
     past = fleet.past_crawls
     times = np.concatenate([past.ravel(), *(worker.times for worker in workers)])
     pages = np.concatenate([np.tile(np.arange(past.shape[1]), len(past)), *(worker.crawled for worker in workers)])

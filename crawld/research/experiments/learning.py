@@ -64,7 +64,7 @@ class Diary:
         return self._taught[-1]
 
     def known_at(self, day: float) -> Learnt:
-        """What was believed at that time."""
+        """Beliefs at that time."""
         return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
 
 
@@ -82,7 +82,7 @@ class Witness(OnlineCrawler):
             self._known.append(self.beliefs())
 
     def known_at(self, day: float) -> Learnt:
-        """What was believed at a mark."""
+        """Beliefs at a mark."""
         return self._known[min(LIMITS.marks.index(day), len(self._known) - 1)]
 
 
@@ -114,7 +114,7 @@ def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tup
 
 
 def measure_learning(trial: Trial) -> Measures:
-    """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
+    """Measures what a policy has learnt by each mark, as its share of the freshness with true parameters."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
     policy, pages, bandwidth = trial.contestant, trial.pages, PAPERS_LIMITS.lambda_visited * trial.pages

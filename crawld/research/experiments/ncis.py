@@ -79,7 +79,7 @@ def burn_in(pages: int, bandwidth: float = LIMITS.bandwidth) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """How signals come about in a family of worlds."""
+    """The distribution of signals in a family of worlds."""
 
     recall: tuple[float, float] | None = None  # λ ~ Beta of this, None: no signals
     false: tuple[float, float] = (0.0, 0.0)  # ν ~ U of this
@@ -206,7 +206,7 @@ def shaped_page(stream: np.random.Generator) -> tuple[float, float, float, float
 
 
 def corrupted(population: Population, noise: float, key: int) -> Population:
-    """What is believed when that share of every precision and recall is replaced by chance.
+    """Beliefs where that share of every precision and recall is replaced by chance.
 
     The papers print the recall without the factor before its noise, which would leave [0, 1].
     """

@@ -1,4 +1,4 @@
-"""Which cost a policy minimises, judged by all of them; and crawld beside its peers."""
+"""Policies by the cost that they minimise, judged by all costs; and crawld beside its peers."""
 
 from dataclasses import dataclass
 

@@ -223,7 +223,7 @@ def paper_costs(rates: Floats, population: Population, announced: NDArray[np.boo
 
 
 def measure_costs(trial: Trial) -> Measures:
-    """What a policy costs in simulation and, where the paper has a formula, by that."""
+    """Measures the costs of a policy in simulation and, where the paper has a formula, by that."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(observed_page, trial.pages, key)
     bandwidth = LIMITS.lambda_visited * trial.pages

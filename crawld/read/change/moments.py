@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import IntEnum
+from functools import lru_cache
 from itertools import accumulate
 from typing import ClassVar
 from zlib import crc32
@@ -207,15 +208,17 @@ def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple
     Each without its number, and with the moment that this is.
     """
     for index, text in enumerate(texts):
-        if len(text) > LIMITS.max_count or TimeGrammar.bare_number.fullmatch(text) is None:
+        if len(text) > LIMITS.max_count or not text[:1].isdigit() or TimeGrammar.bare_number.fullmatch(text) is None:
             continue
         beside = (*texts[max(0, index - 1) : index], *texts[index + 1 : index + 2])
-        label = next(
-            (one for one in beside if len(one) <= LIMITS.max_label and TimeGrammar.label.fullmatch(one.rstrip(":"))),
-            None,
-        )
+        label = next((one for one in beside if len(one) <= LIMITS.max_label and _names_a_count(one)), None)
         if label is not None:
             yield index, (f"\0 {label}", (Moment.COUNTER | crc32(text.encode()) << 7,))
+
+
+@lru_cache(4096)  # the labels of a site are few
+def _names_a_count(text: str) -> bool:
+    return TimeGrammar.label.fullmatch(text.rstrip(":")) is not None
 
 
 def _mask(match: re.Match[str]) -> str:

@@ -142,7 +142,7 @@ class WordGrammar:
     plain = (
         rf"(?P<money>{currency_sign}\s?(?:{TimeGrammar.number})|(?:{TimeGrammar.number})\s?(?:{currency_sign}|{currency_code}))"
         rf"|(?P<counter>(?<!\w){TimeGrammar.counter})"
-        rf"|(?P<number>[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
+        rf"|(?P<number>(?!(?<=\d)T\d\d:)[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
     )
     words, timed_words = (re.compile(text, re.IGNORECASE) for text in (plain, f"{TimeGrammar.expression}|{plain}"))
     kinds: ClassVar[dict[str, WordKind]] = {

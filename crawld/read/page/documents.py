@@ -85,13 +85,15 @@ def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
     if is_pdf(body, content_type):
         return pdf_blocks(body)
     kind = media_type(content_type) or ""
+    if kind in {f"application/{name}" for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json-seq")}:
+        return _json_line_blocks(decode(body, content_type))
     if kind.endswith("json"):
         return _json_blocks(decode(body, content_type))
     if kind.endswith("xml") and (blocks := _xml_blocks(body)) is not None:
         return blocks
     if kind in {"text/css", "text/javascript", "text/ecmascript"}:  # programs, which no reader reads
         return None
-    data = {"application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson", "application/ndjson"}
+    data = {"application/yaml", "application/x-yaml", "application/toml"}
     if not (kind.startswith("text/") or kind in data or kind.endswith("xml")):
         return None
     if b"\0" in body[:1_000] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -111,6 +113,17 @@ def _json_blocks(text: str) -> list[str] | None:
         return list(_values(load_json(text.removeprefix("\ufeff"), LIMITS.max_values)))
     except InputError:
         return None
+
+
+def _json_line_blocks(text: str) -> list[str] | None:
+    """The blocks of a document on each line; None where one of them is none, or there are too many."""
+    found: list[str] = []
+    for line in text.splitlines():
+        blocks = _json_blocks(line.strip("\x1e ")) if line.strip("\x1e ") else []
+        if blocks is None or len(found) + len(blocks) > LIMITS.max_values:
+            return None
+        found += blocks
+    return found
 
 
 def _values(document: Any) -> Iterator[str]:

@@ -64,7 +64,6 @@ DRAWS, FULL_DRAWS = 3, 10
 HONEST, EXACT = Honesty(0.7, 0.7, late=1.0), Honesty(1.0, 1.0)
 NAMED_DAILY = 1.0
 NCIS_NAME = "as drawn"
-BLIND = OnlineLearning(max_updates=0)
 
 
 def measure(cell: Cell) -> list[Reached]:
@@ -76,7 +75,9 @@ def measure(cell: Cell) -> list[Reached]:
     deaf = OnlineCrawler(DEFAULT, first, rate, replace(learning, signals=False))
     alike = {
         "deaf": _Judged(simulate(first, deaf, rate), cell),
-        "round_robin": _Judged(simulate(first, OnlineCrawler("uniform", first, rate, BLIND), rate), cell),
+        "round_robin": _Judged(
+            simulate(first, OnlineCrawler("uniform", first, rate, OnlineLearning(max_updates=0)), rate), cell
+        ),
     }
     found = []
     for signals, world in worlds.items():

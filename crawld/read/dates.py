@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
+from crawld.model.units import DAY
+
 
 @dataclass(frozen=True)
 class DatesLimits:
@@ -56,9 +58,6 @@ def named_zone(name: str) -> timezone | None:
         return UTC if name.isascii() and name.isalpha() else None
     hours = _ZONE_HOURS.get(name.upper())
     return None if hours is None else timezone(timedelta(hours=hours))
-
-
-DAY = 86_400.0
 
 
 class Precision(StrEnum):

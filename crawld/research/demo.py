@@ -134,7 +134,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"url": row["url"].removeprefix("http://")}
 
 
-class Entrant(StrEnum):
+class DemoCrawler(StrEnum):
     """The two daemons of the demo, by the name of their folder."""
 
     CRAWLD = "crawld-demo"
@@ -143,7 +143,7 @@ class Entrant(StrEnum):
     @property
     def shown(self) -> str:
         """The name that the report uses."""
-        return "crawld" if self is Entrant.CRAWLD else "round robin"
+        return "crawld" if self is DemoCrawler.CRAWLD else "round robin"
 
 
 @click.command()
@@ -187,10 +187,10 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
     async with LabSite(living_scenario(pages, max(seconds, LIMITS.open_seconds) if opened else seconds)) as site:
         daemons.url_list.write_text(site.url_list())
         entrants = [
-            daemons.enter(Entrant.CRAWLD, choose(DEFAULT)),
-            daemons.enter(Entrant.ROUND_ROBIN, choose("uniform")),
+            daemons.enter(DemoCrawler.CRAWLD, choose(DEFAULT)),
+            daemons.enter(DemoCrawler.ROUND_ROBIN, choose("uniform")),
         ]
-        with contest_progress(seconds, {one: one.shown for one in Entrant}, quiet=as_json) as show:
+        with contest_progress(seconds, {one: one.shown for one in DemoCrawler}, quiet=as_json) as show:
             finish = await Contest(site, entrants, seconds).run(show)
         if finish is None:
             return False
@@ -200,7 +200,7 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
         else:
             print_report(report, console())
         if opened:
-            await serve_until_interrupted(daemons, Entrant.CRAWLD)
+            await serve_until_interrupted(daemons, DemoCrawler.CRAWLD)
         return True
 
 
@@ -208,10 +208,10 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
     pages = _page_rows(site, finish)
     picture = daemons.folder / "freshness.svg"
     picture.write_text(draw(_chart(finish), standalone=True), encoding="utf-8")
-    crawld, uniform = finish.scores[Entrant.CRAWLD], finish.scores[Entrant.ROUND_ROBIN]
+    crawld, uniform = finish.scores[DemoCrawler.CRAWLD], finish.scores[DemoCrawler.ROUND_ROBIN]
     return {
         "freshness_true": crawld.freshness,
-        "freshness_predicted": finish.samples.mean_predicted(Entrant.CRAWLD, finish.judged_from),
+        "freshness_predicted": finish.samples.mean_predicted(DemoCrawler.CRAWLD, finish.judged_from),
         "freshness_uniform": uniform.freshness,
         "requests": crawld.requests,
         "requests_uniform": uniform.requests,
@@ -224,16 +224,16 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
         "stalest": pages[-5:],
         "chart": str(picture),
         "urls": str(daemons.url_list),
-        "database_url": f"sqlite:///{daemons.database(Entrant.CRAWLD)}",
-        "database": str(daemons.database(Entrant.CRAWLD)),
-        "database_uniform": str(daemons.database(Entrant.ROUND_ROBIN)),
+        "database_url": f"sqlite:///{daemons.database(DemoCrawler.CRAWLD)}",
+        "database": str(daemons.database(DemoCrawler.CRAWLD)),
+        "database_uniform": str(daemons.database(DemoCrawler.ROUND_ROBIN)),
     }
 
 
 def _page_rows(site: "LabSite", finish: "Finish") -> list[dict[str, Any]]:
     """Every page with what crawld made of it, the freshest first."""
     world, hosts = site.scenario.world, site.scenario.hosts
-    fresh, crawls, changes = site.board.by_page(Entrant.CRAWLD, finish.judged_from, finish.ended)
+    fresh, crawls, changes = site.board.by_page(DemoCrawler.CRAWLD, finish.judged_from, finish.ended)
     rows = [
         {
             "url": site.url(page),
@@ -252,8 +252,8 @@ def _chart(finish: "Finish") -> Chart:
     """Draws the freshness of both over time, and crawld's prediction."""
     samples = finish.samples
     seconds = [at - finish.started for at in samples.at]
-    held = {one.shown: (samples.true[one], Look.SOLID) for one in Entrant}
-    lines = held | {"predicted by crawld": (samples.predicted[Entrant.CRAWLD], Look.DASHED)}
+    held = {one.shown: (samples.true[one], Look.SOLID) for one in DemoCrawler}
+    lines = held | {"predicted by crawld": (samples.predicted[DemoCrawler.CRAWLD], Look.DASHED)}
     drawn = [
         Line(name, [ChartPoint(x, y) for x, y in zip(seconds, values, strict=True)], look)
         for name, (values, look) in lines.items()

@@ -46,12 +46,17 @@ class GitLimits:
     max_sitemaps: int = 200
     max_words: int = 20_000
     """Words of a page that are compared."""
+    regular_modes: tuple[str, ...] = ("100644", "100755")
+    """Modes of files; links and submodules have others."""
+    suffixes: tuple[str, ...] = (".html", ".htm")
+    """Of the files that are pages unless others are named."""
+    no_value: int = -1
+    """Stands for a lastmod that is missing or cannot be used."""
 
 
 LIMITS = GitLimits()
 
 
-REGULAR = ("100644", "100755")
 """Modes of files; links and submodules are none."""
 
 
@@ -126,7 +131,7 @@ class GitRepository:
         for entry in _fields(listed):
             about, path = entry.split("\t", 1)
             mode, _, blob = about.split(" ")
-            if mode in REGULAR:
+            if mode in LIMITS.regular_modes:
                 yield FileChange(path, blob)
         self._check(listed)
 
@@ -150,7 +155,7 @@ class GitRepository:
                 before_path = next(fields)
                 path = next(fields) if status[0] in "RC" else before_path
                 renamed = before_path if status[0] == "R" else None
-                if status[0] == "D" or mode not in REGULAR:
+                if status[0] == "D" or mode not in LIMITS.regular_modes:
                     yield at, FileChange(before_path, None)
                 else:
                     yield at, FileChange(path, blob, renamed)
@@ -245,9 +250,6 @@ def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
             raise InputError("git named a path that never ends")
 
 
-SUFFIXES = (".html", ".htm")
-NO_VALUE = -1
-
 Words = NDArray[np.uint64]
 
 
@@ -267,7 +269,7 @@ class _Page:
     raw: list[float] = field(default_factory=list)
     signals: list[tuple[float, int]] = field(default_factory=list)
     listed: float = 0.0
-    lastmod0: int = NO_VALUE
+    lastmod0: int = LIMITS.no_value
     lastmod: str | None = None
 
 
@@ -295,7 +297,7 @@ class Imported:
 class GitHistory:
     """One walk through a repository's commits, oldest first."""
 
-    def __init__(self, repository: GitRepository, under: str = "", suffixes: Sequence[str] = SUFFIXES) -> None:
+    def __init__(self, repository: GitRepository, under: str = "", suffixes: Sequence[str] = LIMITS.suffixes) -> None:
         self._repository = repository
         self._under = f"{under.strip('/')}/" if under.strip("/") else ""
         self._suffixes = tuple(suffix.lower() for suffix in suffixes)
@@ -469,7 +471,7 @@ class GitHistory:
             new[entry.loc] = value
             if old.get(entry.loc) == value or (number := self._page_at(entry.loc)) is None:
                 continue
-            stated = NO_VALUE if entry.lastmod is None or entry.lastmod.at is None else int(entry.lastmod.at)
+            stated = LIMITS.no_value if entry.lastmod is None or entry.lastmod.at is None else int(entry.lastmod.at)
             self._list(self._pages[number], at, value, stated)
         self._lists[change.path] = new
 

@@ -424,7 +424,7 @@ def import_git(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from crawld.research.git import SUFFIXES, GitHistory, GitRepository
+    from crawld.research.git import LIMITS, GitHistory, GitRepository
 
     target = output or Path(f"{folder.absolute().name}.npz")
     if not target.absolute().parent.is_dir():
@@ -434,7 +434,7 @@ def import_git(
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     with GitRepository(folder, branch) as repository, bar:
         task = bar.add_task("", total=None)
-        history = GitHistory(repository, under, suffixes or SUFFIXES)
+        history = GitHistory(repository, under, suffixes or LIMITS.suffixes)
         found = history.walk(begin, lambda done, total: bar.update(task, completed=done, total=total))
     history.save(target)
     summary = {"repository": str(folder), "branch": branch, "output": str(target)} | found.as_dict()

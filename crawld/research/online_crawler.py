@@ -17,6 +17,7 @@ from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.estimate import AgeCurve, Estimate, Histories
 from crawld.model.signal import SOURCES, sitemap_source
+from crawld.model.units import DAY
 from crawld.research.crawler import UNBOUND, Learnt
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 from crawld.store.contract import Floats
@@ -116,10 +117,6 @@ class MemoryHistories:
         for column in (self._at, self._tau, self._changed, self._magnitude, self._signals):
             column[full, :-1] = column[full, 1:]
         self._count[full] -= 1
-
-
-DAY = 86400.0
-"""Seconds in a unit of simulated time: the learner knows real clocks, and takes a unit for a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.errors import InputError
+from crawld.model.units import DAY
 from crawld.research.world import Floats, Ints, Population, World
 
 
@@ -39,9 +40,6 @@ class RecordedLimits:
 
 
 LIMITS = RecordedLimits()
-
-
-DAY = 86400.0
 
 
 def history_files(folder: Path) -> list[Path]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crawld.model.errors import InputError
+from crawld.model.units import DAY
 from crawld.research.contestants import ROUND_ROBIN, contestant
 from crawld.research.engine import Bandwidth, simulate
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.recorded import (
     history_files,
     is_polite_crawling,

@@ -13,8 +13,9 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
+from crawld.model.units import DAY
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.weblike import WeblikeWorld, weblike
 from crawld.research.world import NO_CLAIM, Claim
 from crawld.store.contract import Floats, Record

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from crawld.model.signal import SOURCES, Source
+from crawld.model.units import DAY
 from crawld.research.crawler import scheduled
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning
 from crawld.research.weblike import Sitemap, SiteStyle, draw_weblike
 from crawld.research.world import Population, World
 

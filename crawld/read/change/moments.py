@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import ClassVar
 from zlib import crc32
 
+from crawld.model.units import DAY
 from crawld.read.page.rules import compile_linear
 
 
@@ -41,9 +42,6 @@ class MomentsLimits:
 
 
 LIMITS = MomentsLimits()
-
-
-DAY = 86_400
 
 
 class TimeGrammar:

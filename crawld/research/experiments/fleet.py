@@ -16,8 +16,9 @@ from crawld.choose.policies import DEFAULT
 from crawld.fleet.auction import Clearing, aim, clear
 from crawld.model.shards import shard_of_host
 from crawld.model.signal import SOURCES
+from crawld.model.units import DAY
 from crawld.research.engine import Events, Run
-from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning, Past
+from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning, Past
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Ints, Phase, Population, World, draw_world, from_quality, run_key
 

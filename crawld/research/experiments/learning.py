@@ -12,12 +12,13 @@ from functools import partial
 import numpy as np
 
 from crawld.learn.observations import Prior
+from crawld.model.units import DAY
 from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
 from crawld.research.engine import Run, simulate
 from crawld.research.experiments.ncis import shaped_page
 from crawld.research.experiments.papers import LIMITS as PAPERS_LIMITS
 from crawld.research.experiments.papers import paper_costs, paper_rates
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Population, World, draw_world, run_key
 

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from crawld.choose import allocation
 from crawld.learn.observations import Prior
+from crawld.model.units import DAY
 from crawld.research.crawler import scheduled
 from crawld.research.engine import Bandwidth, SimulatedCrawler, simulate
 from crawld.research.gamma_posterior import fit_pages
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import (
     Floats,

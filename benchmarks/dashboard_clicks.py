@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,24 @@ from crawld.main.settings import Settings
 from crawld.show.api.access import make_token
 from tests.support.process import free_port
 
-HOSTS = 200
-PAGE_BYTES = 8_000
-LAG_STEP = 0.005
+
+@dataclass(frozen=True)
+class DashboardClicksLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 200
+    page_bytes: int = 8_000
+    lag_step: float = 0.005
+
+
+LIMITS = DashboardClicksLimits()
 VIEWS = ("Pages", "Changes", "Hosts", "Forecast", "Calibration", "Overview")
 
 
 @asynccontextmanager
 async def site() -> AsyncIterator[int]:
     """A site on many addresses of loopback, in a process of its own; its port."""
-    words = ["-m", "benchmarks.pipeline_site", str(PAGE_BYTES), str(HOSTS)]
+    words = ["-m", "benchmarks.pipeline_site", str(LIMITS.page_bytes), str(LIMITS.hosts)]
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -50,8 +59,8 @@ async def lag(seconds: float) -> tuple[list[float], list[float]]:
     late, worked, end = [], [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
         worked_before = time.thread_time()
-        await asyncio.sleep(LAG_STEP)
-        late.append(time.perf_counter() - began - LAG_STEP)
+        await asyncio.sleep(LIMITS.lag_step)
+        late.append(time.perf_counter() - began - LIMITS.lag_step)
         worked.append(time.thread_time() - worked_before)
     return late, worked
 
@@ -78,7 +87,7 @@ async def measure(pages: int, rate: float, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         async with site() as port:
-            urls = (f"http://127.0.0.{1 + n % HOSTS}:{port}/page/{n}\n" for n in range(pages))
+            urls = (f"http://127.0.0.{1 + n % LIMITS.hosts}:{port}/page/{n}\n" for n in range(pages))
             (folder / "urls.txt").write_text("".join(urls))
             listen = f"127.0.0.1:{free_port()}"
             given = {

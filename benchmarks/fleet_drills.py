@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 from benchmarks.fleet_workers import Fleet, Worker
 from crawld.cli import TRY_AGAIN
@@ -15,9 +16,18 @@ from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""
-SHORTEST = 0.5  # seconds
-LONGEST_CRASH = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
-RESTART_SECONDS = 2.0  # after which a worker that ended by itself is started again
+
+
+@dataclass(frozen=True)
+class FleetDrillsLimits:
+    """Numbers of this benchmark."""
+
+    shortest: float = 0.5  # seconds
+    max_crash: float = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
+    restart_seconds: float = 2.0  # after which a worker that ended by itself is started again
+
+
+LIMITS = FleetDrillsLimits()
 
 
 class Drills:
@@ -35,7 +45,7 @@ class Drills:
     async def keep_running(self) -> None:
         """Start a worker again that ended by itself, as a service manager does, until cancelled."""
         while True:
-            await asyncio.sleep(RESTART_SECONDS)
+            await asyncio.sleep(LIMITS.restart_seconds)
             for worker in self._fleet.workers:
                 if not worker.alive and worker.name not in self._busy:
                     self.ended_by_themselves.append(worker.status)
@@ -51,7 +61,7 @@ class Drills:
                 kind = self._rng.choices(list(ODDS), list(ODDS.values()))[0]
                 free = [worker for worker in self._fleet.workers if worker.name not in self._busy]
                 worker = self._rng.choice(free)
-                seconds = SHORTEST * (self._longest / SHORTEST) ** self._rng.random()
+                seconds = LIMITS.shortest * (self._longest / LIMITS.shortest) ** self._rng.random()
                 name = "" if kind == CRASH else worker.name
                 if name in self._busy:
                     continue
@@ -81,7 +91,7 @@ class Drills:
         if kind == CRASH:
             await asyncio.to_thread(self._server.crash)
             began = time.monotonic()
-            await asyncio.sleep(min(seconds, LONGEST_CRASH))
+            await asyncio.sleep(min(seconds, LIMITS.max_crash))
             await asyncio.to_thread(self._server.start)
         elif kind == "kill":
             worker.signal(signal.SIGKILL)

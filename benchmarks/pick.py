@@ -26,9 +26,17 @@ from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.choose.valuation import Beliefs, Floats
 from crawld.model.signal import SOURCES
 
-HOSTS = 10_000
-RATE = 500.0  # slots a second
-BATCH = 64  # crawled pages learnt at once
+
+@dataclass(frozen=True)
+class PickLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 10_000
+    rate: float = 500.0  # slots a second
+    batch: int = 64  # crawled pages learnt at once
+
+
+LIMITS = PickLimits()
 
 
 @dataclass
@@ -43,7 +51,7 @@ class World:
         """Beliefs on so many pages."""
         rng = self.rng
         # With one signal a slot, the signals' total rate is the bandwidth.
-        unit = RATE / (0.6 * self.pages)
+        unit = LIMITS.rate / (0.6 * self.pages)
         delta, recall, false = rng.random(count), rng.beta(0.25, 0.25, count), rng.uniform(0.1, 0.6, count)
         gamma = recall * delta + false
         shape = np.full(count, np.inf)
@@ -53,7 +61,7 @@ class World:
 
     def last(self, count: int) -> Floats:
         """Times of the last crawls: any within one round of all pages."""
-        return np.asarray(-self.rng.random(count) * self.pages / RATE)
+        return np.asarray(-self.rng.random(count) * self.pages / LIMITS.rate)
 
 
 class Load:
@@ -62,7 +70,7 @@ class Load:
     def __init__(self, world: World) -> None:
         self.world = world
         self.gate = HostGate(HostLimits(spacing=1.0))
-        for index in range(HOSTS):
+        for index in range(LIMITS.hosts):
             self.gate.host_of_pages(f"host{index}")
         self.intervals = Intervals(shortest=0.0)
         self.frontier = Frontier(GreedyNcis(), self.gate, self.intervals)
@@ -80,7 +88,7 @@ class Load:
         """Take in all pages as a start does, up to the first pick; returns the seconds that took."""
         world = self.world
         beliefs, last = world.beliefs(world.pages), world.last(world.pages)
-        hosts = world.rng.integers(0, HOSTS, world.pages)
+        hosts = world.rng.integers(0, LIMITS.hosts, world.pages)
         began = time.perf_counter()
         self.frontier.add(hosts, beliefs, last, np.zeros(world.pages))
         self.frontier.pick(self.now)
@@ -116,7 +124,7 @@ class Load:
                 self.wrong += row != right
             if row is not None:
                 self.crawled.append(row)
-            if len(self.crawled) == BATCH:
+            if len(self.crawled) == LIMITS.batch:
                 self.learn()
             if self.slots % 1000 == 0:
                 self.replace_one()
@@ -140,7 +148,7 @@ class Load:
         beliefs = self.world.beliefs(1)
         cpu_began, began = time.thread_time(), time.perf_counter()
         self.frontier.retire(np.array([row]))
-        host = np.array([row % HOSTS])
+        host = np.array([row % LIMITS.hosts])
         self.frontier.add(host, beliefs, np.array([self.now]), np.zeros(1))
         self.seconds += time.perf_counter() - began
         self.cpu_seconds += time.thread_time() - cpu_began
@@ -155,18 +163,18 @@ class Load:
 
 def steps(load: Load, slots: int, *, check: bool = False) -> None:
     """The whole course: steady, ten times the bandwidth, steady again."""
-    load.run(slots * 4 // 10, RATE, check=check)
-    load.run(slots * 3 // 10, 10 * RATE, check=check)
-    load.run(slots - slots * 4 // 10 - slots * 3 // 10, RATE, check=check)
+    load.run(slots * 4 // 10, LIMITS.rate, check=check)
+    load.run(slots * 3 // 10, 10 * LIMITS.rate, check=check)
+    load.run(slots - slots * 4 // 10 - slots * 3 // 10, LIMITS.rate, check=check)
 
 
 def bid_milliseconds(load: Load) -> dict[str, float]:
     """Time that a worker of a fleet takes for its bid in a round."""
     seconds, cpu_seconds = [], []
     for _ in range(20):
-        load.run(100, RATE)
+        load.run(100, LIMITS.rate)
         cpu_began, began = time.thread_time(), time.perf_counter()
-        load.frontier.bid(Span(load.now, load.now + 2.0, load.now + 4.0, 2.0 * RATE))
+        load.frontier.bid(Span(load.now, load.now + 2.0, load.now + 4.0, 2.0 * LIMITS.rate))
         seconds.append(time.perf_counter() - began)
         cpu_seconds.append(time.thread_time() - cpu_began)
     return {"bid_ms": 1e3 * float(np.median(seconds)), "cpu_bid_ms": 1e3 * float(np.median(cpu_seconds))}
@@ -177,7 +185,7 @@ def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
     load = Load(World(pages, expected))
     restore_seconds = load.restore()
     warm = max(2000, slots // 10)
-    load.run(warm, RATE)
+    load.run(warm, LIMITS.rate)
     load.seconds = load.cpu_seconds = load.longest = load.cpu_longest = 0.0
     evaluations, picks = load.frontier.pages.evaluations, load.frontier.picks
     steps(load, slots)
@@ -201,7 +209,7 @@ def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
     """Wrong and checked picks, and the seconds that one scan takes."""
     load = Load(World(pages, expected))
     load.restore()
-    load.run(min(pages, 20_000), RATE)
+    load.run(min(pages, 20_000), LIMITS.rate)
     steps(load, slots, check=True)
     began = time.perf_counter()
     for _ in range(3):
@@ -212,14 +220,14 @@ def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
 def saturated(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
     """Slots a second where the hosts together allow only half the rate."""
     load = Load(World(pages, expected))
-    mean = 2 * HOSTS / RATE
-    for host, delay in enumerate(load.world.rng.uniform(0.5, 1.5, HOSTS)):
+    mean = 2 * LIMITS.hosts / LIMITS.rate
+    for host, delay in enumerate(load.world.rng.uniform(0.5, 1.5, LIMITS.hosts)):
         # Different delays, so that hosts do not become ready all at once; their rates add up to half the bandwidth.
         load.gate.set_delay(host, float(delay) * mean * np.log(3))
     load.restore()
-    load.run(3 * HOSTS, RATE)
+    load.run(3 * LIMITS.hosts, LIMITS.rate)
     load.seconds = load.cpu_seconds = 0.0
-    load.run(slots, RATE)
+    load.run(slots, LIMITS.rate)
     return {
         "saturated_slots_per_second": slots / load.seconds,
         "cpu_saturated_slots_per_second": slots / load.cpu_seconds,
@@ -235,7 +243,7 @@ def bytes_per_page(pages: int) -> float:
         ids = np.arange(start, min(start + 5_000, pages))
         some, one = world.beliefs(len(ids)), np.eye(1, len(SOURCES))
         kappa, gamma, last = some.kappa[:, None] * one, some.gamma[:, None] * one, world.last(len(ids))
-        scheduler.add(Arrivals(ids, ids % HOSTS, some.mu, last, None, some.alpha, some.shape, kappa, gamma))
+        scheduler.add(Arrivals(ids, ids % LIMITS.hosts, some.mu, last, None, some.alpha, some.shape, kappa, gamma))
     scheduler.pick(0.0)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

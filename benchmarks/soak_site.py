@@ -20,17 +20,26 @@ from tests.support.process import ENVIRONMENT, ROOT
 from tests.support.site import Site
 
 BOMBS = ("gzip", "br", "zstd")
-MEGABYTES = 200
-STALL = 0.004  # seconds: shorter than a slot at the usual rate
-AFTER = 0.02  # seconds after a stall in which what came meanwhile is noted
+
+
+@dataclass(frozen=True)
+class SoakSiteLimits:
+    """Numbers of this benchmark."""
+
+    megabytes: int = 200
+    stall: float = 0.004  # seconds: shorter than a slot at the usual rate
+    after: float = 0.02  # seconds after a stall in which what came meanwhile is noted
+
+
+LIMITS = SoakSiteLimits()
 
 
 async def serve(hosts: int, bombs: bool) -> None:
     """Serve until standard input ends."""
     for encoding in BOMBS if bombs else ():
-        bomb(encoding, MEGABYTES)  # made before anything is asked
+        bomb(encoding, LIMITS.megabytes)  # made before anything is asked
     asked: list[tuple[float, str, str]] = []
-    async with Site(hosts=hosts, stall=STALL) as site:
+    async with Site(hosts=hosts, stall=LIMITS.stall) as site:
         print(site.port, flush=True)
         end = asyncio.create_task(asyncio.to_thread(sys.stdin.buffer.read))
         while not end.done():
@@ -60,8 +69,8 @@ class SiteProcess:
         return [self._earliest(noted) for noted in self.times]
 
     def _earliest(self, noted: float) -> float:
-        place = bisect_left(self.stalls, noted - AFTER, key=lambda stall: stall[1])
-        return min(self.stalls[place][0] if place < len(self.stalls) else noted, noted - STALL)
+        place = bisect_left(self.stalls, noted - LIMITS.after, key=lambda stall: stall[1])
+        return min(self.stalls[place][0] if place < len(self.stalls) else noted, noted - LIMITS.stall)
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from crawld.model.units import DAY
 
@@ -105,8 +106,11 @@ class Claim:
 
 
 class _Forms:
-    """Patterns of the forms in which dates are written."""
+    """Patterns of the forms in which dates are written, and the numbers of months by the beginning of their names."""
 
+    months: ClassVar[dict[str, int]] = {
+        name[:3].lower(): month for month, name in enumerate(calendar.month_name) if month
+    }
     zone = r"(?:(?P<zone>(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{1,5})(?:\s*\([^()]{0,60}\))?)?"
     clock = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
     iso = re.compile(
@@ -234,8 +238,8 @@ def _exact(raw: str) -> float | None:
 
 
 def _month(name: str) -> str | None:
-    months = [month[:3].lower() for month in calendar.month_name]
-    return str(months.index(name[:3].lower())) if name[:3].lower() in months[1:] else None
+    number = _Forms.months.get(name[:3].lower())
+    return None if number is None else str(number)
 
 
 def _numeric(match: re.Match[str]) -> tuple[float, float]:

@@ -170,7 +170,8 @@ def _add(rule: Rule, prefixes: dict[str, Verdict], whole: dict[str, Verdict], wi
     anchored = rule.pattern.endswith("$")
     verdict = (weight, rule.allow)
     for form in forms_of(rule.pattern[:-1] if anchored else rule.pattern, pattern=True):
-        form = re.sub(r"\*+", "*", form)  # noqa: PLW2901 - several mean what one means
+        if "**" in form:
+            form = re.sub(r"\*+", "*", form)  # noqa: PLW2901 - several mean what one means
         literal = form.rstrip("*")
         if "*" in literal:
             # `/*a*` and `/*a*$` match what `/*a` matches.

@@ -13,8 +13,9 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
+from crawld.model.units import DAY
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.weblike import WeblikeWorld, weblike
 from crawld.research.world import NO_CLAIM, Claim
 from crawld.store.contract import Floats, Record
@@ -62,7 +63,7 @@ class Logged(OnlineCrawler):
 
     def __init__(self, world: WeblikeWorld, bandwidth: float) -> None:
         self.log: list[tuple[str, float, int, tuple[int, ...], bool]] = []
-        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, most_updates=UPDATES), copies=False)
+        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, max_updates=UPDATES), copies=False)
         self.transcript = Transcript(self.sink)
         self.sink = self.transcript
 

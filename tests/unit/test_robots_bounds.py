@@ -14,8 +14,8 @@ import pytest
 from crawld.model.errors import ParseError
 from crawld.model.url import LONGEST_URL
 from crawld.read import robots as robots_module
-from crawld.read.robots import LARGEST_UNPACKED, Meter, RuleMatcher, read_robots
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
+from crawld.read.robots import Meter, RuleMatcher, read_robots
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
@@ -221,7 +221,7 @@ def test_damaged_rules_never_crash() -> None:
         except ParseError:
             continue
     with pytest.raises(ParseError):
-        RuleMatcher(zlib.compress(bytes(2 * LARGEST_UNPACKED)))
+        RuleMatcher(zlib.compress(bytes(2 * ROBOTS_LIMITS.max_unpacked)))
 
 
 # -- real files -----------------------------------------------------------------------------------------------------

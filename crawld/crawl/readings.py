@@ -26,7 +26,7 @@ FirstCopy = tuple[str, bytes, str | None, float]
 
 
 @dataclass(frozen=True)
-class ReadingLimits:
+class ReadingsLimits:
     """Numbers that bound and tune this module."""
 
     hashed_in_place: int = 1_000_000
@@ -37,7 +37,7 @@ class ReadingLimits:
     """Messages under way; what comes beyond is read in place, since the workers are behind."""
 
 
-LIMITS = ReadingLimits()
+LIMITS = ReadingsLimits()
 log = logging.getLogger("crawld.crawl")
 
 

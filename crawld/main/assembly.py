@@ -94,12 +94,12 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 READERS = (
     "crawld.fetch.body",
     "crawld.read.page.blocks",
-    "crawld.read.page.blocks",
     "crawld.read.page.links",
     "crawld.read.page.document",
     "crawld.read.page.documents",
     "crawld.read.robots",
     "crawld.crawl.judge",
+    "crawld.crawl.readings",
     "crawld.signals.pings",
     "crawld.signals.reading",
 )

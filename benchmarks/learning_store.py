@@ -11,10 +11,10 @@ import numpy as np
 from crawld.crawl.learner import Learner
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store.contract import Floats, Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 
 CRAWLS = 20

@@ -15,8 +15,8 @@ from crawld.read.page.document import read_document
 from crawld.read.page.markup import PageText, is_html
 from crawld.read.page.rules import DigestRule, DigestRules
 from crawld.show.actions import MARKS, parse_marks
-from crawld.store.control import Copy
 from crawld.store.report import StoredBody
+from crawld.store.views import Copy
 
 if TYPE_CHECKING:
     from crawld.store.read_model import SqlReadModel

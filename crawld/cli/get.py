@@ -17,8 +17,8 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.page import PageState
 from crawld.model.units import format_date, format_moment, parse_duration
 from crawld.model.url import normalise_given
-from crawld.store.control import Gone
 from crawld.store.report import Reader, StoredBody
+from crawld.store.views import Gone
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory

@@ -107,7 +107,7 @@ _LINE: ContextVar[_Line] = ContextVar("line")
 
 
 class HttpFetcher:
-    """Sends requests; implements `interfaces.Fetcher`."""
+    """Sends requests: the `Fetcher` of the daemon."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ import gc
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from crawld.crawl.host_frames import Frames
 from crawld.crawl.loop import Crawler
 from crawld.crawl.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.fleet.contracts import ShardStore, StoredShards
+from crawld.fleet.learner import ShardLearner
+from crawld.fleet.store.shard_store import SqlShardStore, StoredShards
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
@@ -45,21 +46,11 @@ LIMITS = ShardSetLimits()
 T = TypeVar("T")
 
 
-class Recaller(Protocol):
-    """Whoever learns from the histories of pages."""
-
-    def recall_later(self, shards: Sequence[int]) -> None:
-        """Learn again, beside the loop, what the hosts of these shards have taught."""
-
-    def forget(self, shards: Sequence[int], page_ids: Sequence[int]) -> None:
-        """Drop what is kept of shards that are ours no longer, and of their pages."""
-
-
 @dataclass(slots=True)
 class ShardSet:
     """Takes shards in and out of everything that is held in memory of pages and hosts."""
 
-    store: ShardStore
+    store: SqlShardStore
     page_set: PageSet
     scheduler: Scheduler
     gate: HostGate
@@ -70,7 +61,7 @@ class ShardSet:
     crawler: Crawler
     clock: Clock
     shards: Callable[[], int]  # how many the fleet has
-    learner: Recaller
+    learner: ShardLearner
     present: dict[int, int] = field(default_factory=dict)  # the epochs as of which shards are in memory, if half
     loaded: set[int] = field(default_factory=set)  # those of them that are in memory whole
 

@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.crawl.loop import Crawler
-from crawld.fleet.contracts import Beat, LeaseLostError, Ledger, Mail, ShardStore
+from crawld.fleet.mail import Mail
 from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor, GrantPacer, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
+from crawld.fleet.store.ledger import Beat, LeaseLostError, SqlLedger
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import ClockError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.units import format_rate
@@ -84,8 +86,8 @@ class Worker:
     """One worker, whatever id it has just now."""
 
     name: str
-    ledger: Ledger
-    store: ShardStore
+    ledger: SqlLedger
+    store: SqlShardStore
     shard_set: ShardSet
     pacer: GrantPacer
     door: GrantDoor

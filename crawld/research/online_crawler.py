@@ -15,11 +15,10 @@ from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import Prior, first_guess
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Floats, Histories
 from crawld.model.signal import SOURCES, sitemap_source
 from crawld.research.crawler import UNBOUND, Learnt
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
-from crawld.store.contract import Floats
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from crawld.model.host import HostState
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.status import Counters
-from crawld.store.contract import StoredPages
+from crawld.store.restoring import StoredPages
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from crawld.model.fetched import RobotsState
 from crawld.model.signal import Signal
-from crawld.store.batch import Item
-from crawld.store.contract import Record
+from crawld.store.batch import Item, Record
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,24 @@ from crawld.model.errors import InputError
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.usage import PageUse
 from crawld.store import tables
-from crawld.store.batch import storable
 from crawld.store.bulk import replacing
-from crawld.store.contract import PendingCopy
 from crawld.store.engine import among
 from crawld.store.report import page_stats
+from crawld.store.tables import storable
 from crawld.store.versions import allows, compress, decompress, decompress_to
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCopy:
+    """A copy that is to become a document; without bytes where it has, or is no longer kept."""
+
+    number: int  # of the change that brought it, or of the page where pages are walked
+    page_id: int
+    version: int
+    url: str
+    host: str
+    content_type: str | None
+    body: bytes | None
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,15 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
-from crawld.store.batch import CHANGES, known
+from crawld.store.batch import CHANGES
 from crawld.store.bulk import ForRows, Given, fetch, replacing_rows, rows_of_host, run
-from crawld.store.contract import Ints
 from crawld.store.engine import Ranges, among, choice, chosen, fetch_within, within
 from crawld.store.pages import WriteScope
-from crawld.store.tables import by_source
+from crawld.store.tables import by_source, known
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,61 @@ from sqlalchemy import BigInteger, Double, Text, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict
+from crawld.model.estimate import Ints
 from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, ListedPages, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.bulk import added_once, fetch, named_once, plain, replacing, run
-from crawld.store.contract import Adoption, Ints, Listed, MayRetire, always
 from crawld.store.database import WriteConnection
 from crawld.store.engine import Ranges, among, keep_trying
+
+MayRetire = Callable[[int, int], bool]
+"""Whether so many pages may be retired, of so many that were listed before."""
+
+
+def always(_retired: int, _listed: int) -> bool:
+    """Retire whatever is no longer listed."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What taking over a URL list, or some lines of it, did."""
+
+    added: Sequence[Page] = ()
+    returned: Sequence[Page] = ()  # retired before, wanted again
+    reweighted: Sequence[Page] = ()
+    retired: Sequence[Page] = ()
+    lines: int = 0
+    respelt: Sequence[Page] = ()  # the same page under another spelling of its URL
+    held_back: int = 0  # pages no longer listed that stay, because too many at once would go
+    excluded: int = 0  # lines passed over: their pages are kept out
+    listed: Sequence[int] = ()  # pages that links alone had kept, and that are listed now
+
+    @classmethod
+    def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
+        """What the parts did together."""
+        return cls(
+            added=[page for part in parts for page in part.added],
+            returned=[page for part in parts for page in part.returned],
+            reweighted=[page for part in parts for page in part.reweighted],
+            retired=[page for part in parts for page in part.retired],
+            lines=sum(part.lines for part in parts),
+            respelt=tuple(page for part in parts for page in part.respelt),
+            held_back=sum(part.held_back for part in parts),
+            excluded=sum(part.excluded for part in parts),
+            listed=tuple(page_id for part in parts for page_id in part.listed),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page that is kept fresh, and whose word that is."""
+
+    id: int
+    url: str
+    importance: float
+    origin: str
 
 
 @dataclass(frozen=True)

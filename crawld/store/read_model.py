@@ -24,9 +24,8 @@ from crawld.model.web import Clock
 from crawld.store import changes as change_list
 from crawld.store import documents, tables
 from crawld.store.address import parse_address
+from crawld.store.batch import FreshnessPoint
 from crawld.store.changes import changes_of_page, versions_of
-from crawld.store.contract import FreshnessPoint
-from crawld.store.control import Copy, Gone
 from crawld.store.database import Damage
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.links import read_linked, read_site_figures
@@ -51,9 +50,11 @@ from crawld.store.versions import decompress_to, unpack_said
 from crawld.store.views import (
     CalibrationLine,
     Changes,
+    Copy,
     CrawlLine,
     EstimateLine,
     FollowedLine,
+    Gone,
     HostLine,
     LivePages,
     Overdue,
@@ -261,7 +262,10 @@ def apart(
 
 
 class SqlReadModel:
-    """Implements `interfaces.read_model.ReadModel`. Use it as an async context, or close it at the end."""
+    """Answers about what is committed, neither waiting for the writer nor delaying it.
+
+    Use it as an async context, or close it at the end.
+    """
 
     def __init__(self, url: str, clock: Clock, *, live: LivePages | None = None, damage: Damage | None = None) -> None:
         """`live` and `damage` are the running daemon's: whoever watches for damage is told of what is met here."""
@@ -342,13 +346,13 @@ class SqlReadModel:
 
     @apart
     async def pages(self, query: PageQuery) -> PageLines:
-        """A part of the list of pages."""
+        """A part of the list of pages; InputError where the cursor is none of this list."""
         async with self._connected() as connection:
             return await list_pages(connection, query, self._live, self._orders, self._clock.now())
 
     @apart
     async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
-        """One page by any spelling of its URL."""
+        """One page by any spelling of its URL, with the latest of its history; None if unknown."""
         async with self._connected() as connection:
             return await view_page(
                 connection,
@@ -369,13 +373,13 @@ class SqlReadModel:
 
     @apart
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
-        """A kept version of a page with its bytes, the latest without `number`."""
+        """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
         async with self._connected() as connection:
             return await change_list.version_body(connection, is_document(url), number)
 
     @apart
     async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
-        """The latest copy of a page (`interfaces.Copies`)."""
+        """The latest copy of a page; of a page that is gone only with `even_gone`."""
         async with self._connected() as connection:
             now = self._clock.now()
             return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
@@ -396,7 +400,7 @@ class SqlReadModel:
     async def search(
         self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
     ) -> Sequence[SearchHit]:
-        """Pages whose text holds the words, best first; InputError where searching is off."""
+        """Pages whose text holds the words, best first, without those that deny the use; InputError where it is off."""
         terms, now = documents.parse_terms(words), self._clock.now()
         async with self._connected() as connection:
             found = await documents.search_documents(connection, terms, limit, host, use)
@@ -428,7 +432,12 @@ class SqlReadModel:
         kinds: Sequence[ChangeVerdict] = (),
         use: PageUse | None = None,
     ) -> Changes:
-        """The changes after a cursor, oldest first."""
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
+
+        With a use, those of pages that deny it are left out, but not the change of that itself.
+
+        InputError where the cursor is beyond the newest change: it is not of this database.
+        """
         page = None if url is None else is_page(url)
         async with self._connected() as connection:
             return await change_list.changes_after(connection, after, limit, page, kinds, use)
@@ -437,19 +446,25 @@ class SqlReadModel:
     async def latest_changes(
         self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
     ) -> Changes:
-        """The newest changes, newest first."""
+        """The newest changes, newest first, or those before a number; the cursor is that of the newest change.
+
+        With verdicts, only changes of those.
+        """
         async with self._connected() as connection:
             return await change_list.changes_before(connection, before, limit, verdicts)
 
     @apart
     async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
-        """How many changes there were in each bucket."""
+        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds.
+
+        The first copy of a page is no change.
+        """
         async with self._connected() as connection:
             return await change_list.change_counts(connection, since, bucket)
 
     @apart
     async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
-        """Hosts that have pages, the one with most pages first."""
+        """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
         host, page = tables.hosts.c, tables.pages.c
         found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
         counts = (
@@ -515,7 +530,7 @@ class SqlReadModel:
 
     @apart
     async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
-        """What slots were spent on from that time on, oldest first."""
+        """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
         async with self._connected() as connection:
             rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
             return [SlotLine(*row) for row in rows]

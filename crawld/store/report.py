@@ -23,20 +23,20 @@ from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import volatile_words
 from crawld.store import tables
 from crawld.store.address import Address, parse_address
-from crawld.store.control import Gone
 from crawld.store.engine import in_a_sentence, reading_engine
 from crawld.store.hooks import read_figures, read_queues
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.schema import check_readable
 from crawld.store.slot_history import slots_since
 from crawld.store.versions import decompress_to, memory_of, read_recent_pages
+from crawld.store.views import Gone
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory
     from crawld.model.estimate import AgeCurve
     from crawld.read.change.frame import HostFrame
-    from crawld.store.contract import StoredPages
     from crawld.store.database import Damage
+    from crawld.store.restoring import StoredPages
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,49 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sqlalchemy import BigInteger, Double, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from crawld.model.estimate import Floats, Ints
 from crawld.store import tables
 from crawld.store.bulk import fetch, replacing, run
-from crawld.store.contract import Action, StoredDemand
 from crawld.store.engine import Ranges, fetch_within, within
 from crawld.store.pages import WriteScope
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What somebody did: who, the verb, the sentence that tells it, and the action that undoes it, if one does."""
+
+    id: int
+    at: float
+    who: str
+    verb: str
+    sentence: str
+    undo: Mapping[str, Any] | None = None  # {"verb": …, "what": {…}}
+    undone_at: float | None = None
+    result: Any = field(default=None, compare=False)  # what came of it, told to whoever did it and not kept
+
+    @property
+    def undoable(self) -> bool:
+        """Whether it can still be undone."""
+        return self.undo is not None and self.undone_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDemand:
+    """Requests for copies of pages and the days they were watched for, both faded as of `at`, as columns."""
+
+    page_ids: Ints
+    requests: Floats
+    days: Floats
+    at: Floats
+    weight: Floats | None = None  # what the pages weigh because of that; None where it was read
+
 
 _setting = tables.settings.c
 

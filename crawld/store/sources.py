@@ -1,6 +1,7 @@
 """The files that signals are read from."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,10 +9,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.model.signal import Source
 from crawld.store import tables
 from crawld.store.bulk import fetch
-from crawld.store.contract import SourceFile
 from crawld.store.engine import Ranges, among, choice, fetch_within, within
 from crawld.store.pages import WriteScope
 from crawld.store.versions import decompress
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that signals are read from, as kept over a restart; `state` is the poller's own, kept compressed."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll: float
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What became of a source file: polled, found (0 polls), or all its dates moved at once (a site event)."""
+
+    file: SourceFile
+    polls: int = 1
+    site_events: int = 0
+
 
 _source, _host = tables.sources.c, tables.hosts.c
 _ALL = select(_source.url, _source.source, _source.host, _source.next_poll, _source.state).order_by(_source.url)

@@ -1,4 +1,4 @@
-"""The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
+"""The store, on SQLite or PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Memory
 from crawld.model.errors import DamagedError, StoreError
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Document, ListedPages, Page, Wanted
@@ -25,38 +25,23 @@ from crawld.store import estimates as learning
 from crawld.store import hosts as robots
 from crawld.store import settings as actions
 from crawld.store import settings as demand
-from crawld.store.batch import Batch, Item, fold
+from crawld.store.batch import Batch, FreshnessPoint, Item, Record, fold
 from crawld.store.changes import ChangeSignal
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import (
-    Action,
-    Adoption,
-    FreshnessPoint,
-    Ints,
-    Listed,
-    MayRetire,
-    PendingCopy,
-    Poll,
-    Record,
-    SourceFile,
-    StoredDemand,
-    StoredPages,
-    always,
-)
 from crawld.store.database import Database, WriteConnection
+from crawld.store.documents import PendingCopy
 from crawld.store.engine import Ranges, keep_trying
 from crawld.store.estimates import DirtyPages
 from crawld.store.hooks import StoredHooks
 from crawld.store.links import StoredLinks
-from crawld.store.pages import PageList, WriteScope
-from crawld.store.restoring import PageScan, count_live, restore_pages
+from crawld.store.pages import Adoption, Listed, MayRetire, PageList, WriteScope, always
+from crawld.store.restoring import PageScan, StoredPages, count_live, restore_pages
 from crawld.store.retention import Pruning, Retention, give_back_space
-from crawld.store.sources import forget_sources, read_sources
+from crawld.store.settings import Action, StoredDemand
+from crawld.store.sources import Poll, SourceFile, forget_sources, read_sources
 from crawld.store.statements import write, write_new
 from crawld.store.versions import RecentVersions, VersionReader, body_rows, latest_copy, read_recent_pages
 from crawld.store.writer import Writer
-
-# What a store is told while it runs: queued at once, and committed in batches a moment later.
 
 KeepBodies = Literal["latest", "changes", "none"]
 
@@ -72,7 +57,7 @@ class Options(TypedDict, total=False):
 
 
 class Recording:
-    """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
+    """Queues records, and commits them in batches at most `commit_interval` seconds apart."""
 
     def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
@@ -107,7 +92,7 @@ class Recording:
         return self._writer.healthy and self._database.damage.found is None
 
     async def watch(self) -> None:
-        """Wait until the database is found damaged, by a reader or the writer, and raise that."""
+        """Wait until the database is found damaged, by whatever was read or written, and raise DamagedError."""
         await self._database.damage.wait()
 
     @property
@@ -118,7 +103,7 @@ class Recording:
 
     @property
     def trouble_since(self) -> float | None:
-        """When commits began to fail, None while all is well."""
+        """When commits began to fail (UTC seconds), None while all is well."""
         return self._writer.trouble_since
 
     @property
@@ -254,7 +239,10 @@ def promptly(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[An
 
 
 class SqlStore(Recording):
-    """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
+    """The truth, in SQL. Reads see what is committed.
+
+    One per database and process: `start` takes a lock that others respect.
+    """
 
     longest_answer_seconds: float | None = None
 
@@ -312,7 +300,11 @@ class SqlStore(Recording):
         return deleted
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
-        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
+
+        A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
+        One that is kept out is passed over, unless it is wanted by hand, which ends that.
+        """
         parts = self.adopting(wanted, origin=origin, now=now, complete=complete)
         return Adoption.of([part async for part in parts])
 
@@ -326,7 +318,10 @@ class SqlStore(Recording):
         kept: Ints | None = None,
         may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
-        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so.
+
+        `kept` are ids of pages that the list names as they are.
+        """
         parts = self._page_list().adopt(
             wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
         )
@@ -348,7 +343,10 @@ class SqlStore(Recording):
         return PageList(self._connection, self._reading, self.shown, numbering)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
-        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
+        """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
+
+        With `keep_out` no list and no sitemap brings any of them back.
+        """
         retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
         self.changes.tell()
         return retired
@@ -409,7 +407,7 @@ class SqlStore(Recording):
 
     @patiently
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
-        """Keep which sources are heard, for reports. Unknown hosts are left out."""
+        """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
             await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
@@ -474,7 +472,10 @@ class SqlStore(Recording):
 
     @promptly
     async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
-        """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
+        """The latest observations of each page, at most that many; gone counts as a change.
+
+        Only the first pages are read once `most` observations were found.
+        """
         return await learning.read_histories(self._reading, page_ids, most_per_page, most)
 
     @patiently
@@ -501,7 +502,7 @@ class SqlStore(Recording):
 
     @patiently
     async def forget_weights(self) -> None:
-        """Let every page weigh what the list says."""
+        """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
         async with self._connection.transaction() as connection:
             await demand.forget_weights(connection, self._scope)
 

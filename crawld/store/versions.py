@@ -22,9 +22,9 @@ from crawld.model.host import HostPage
 from crawld.model.page import NOT_LISTED
 from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
-from crawld.store.batch import storable
 from crawld.store.bulk import fetch, fetch_on_sqlite
 from crawld.store.engine import choice, chosen
+from crawld.store.tables import storable
 
 if TYPE_CHECKING:
     from crawld.store.batch import Body

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Signal
 from crawld.model.web import Clock
-from crawld.store.batch import Item
+from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import LIMITS as COMMIT_QUEUE_LIMITS
 from crawld.store.commit_queue import CommitQueue, QueuedItem
-from crawld.store.contract import Record
 from crawld.store.engine import is_damage, is_passing
 
 

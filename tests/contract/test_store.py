@@ -15,9 +15,9 @@ from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import SOURCES, Source
-from crawld.store.contract import Store, StoredDemand
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader
+from crawld.store.settings import StoredDemand
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
@@ -37,12 +37,6 @@ async def restarted(store: SqlStore, url: str) -> SqlStore:
     again = SqlStore(url)
     await again.start()
     return again
-
-
-async def test_it_is_the_store_the_drivers_expect(store: SqlStore) -> None:
-    """SqlStore has every method of the protocol."""
-    protocol: Store = store
-    assert await protocol.setting("anything") is None
 
 
 async def test_demand_is_kept_page_by_page(store: SqlStore, store_url: str) -> None:

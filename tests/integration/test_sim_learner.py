@@ -10,14 +10,14 @@ from crawld.crawl.learner import Learner
 from crawld.learn.estimate_update import EstimateSink
 from crawld.learn.observations import Prior
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.research.engine import simulate
 from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
 from crawld.research.weblike import WeblikeWorld, weblike
 from crawld.research.world import NO_CLAIM, Claim
-from crawld.store.contract import Floats, Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 from tests.support.learning import HandClock
 

@@ -1,4 +1,4 @@
-"""The tables of a fleet for whoever steers it: implements `interfaces.fleet.FleetStore`."""
+"""Reads and writes of a fleet's tables for its steering, from any machine."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.fleet.contracts import HOST, Mail, StoredPart
+from crawld.fleet.mail import HOST, Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
 from crawld.fleet.store.ledger import LedgerConnection
@@ -30,13 +30,23 @@ from crawld.store import estimates as learning
 from crawld.store import hosts, settings, tables
 from crawld.store import settings as actions
 from crawld.store.address import parse_address
-from crawld.store.contract import Action, Adoption, Listed, MayRetire, StoredPages
 from crawld.store.database import Damage, Database, WriteConnection
 from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
 from crawld.store.lock import ADVISORY_KEY
-from crawld.store.pages import PageList
-from crawld.store.restoring import restore_pages
+from crawld.store.pages import Adoption, Listed, MayRetire, PageList
+from crawld.store.restoring import StoredPages, restore_pages
 from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
+from crawld.store.settings import Action
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """Pages of some whole shards that stand for all."""
+
+    part: float  # of all pages, above 0
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    age_curves: Mapping[str, AgeCurve]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL: implements `interfaces.fleet.Ledger`.
+"""The ledger of a fleet on PostgreSQL: membership, leases, rounds and mail, each verb one transaction.
 
 Who may do what is decided by the database's clock and its locks on rows. A worker ends by one row that says so
 (`ended_at`), written by itself or by whoever finds its lease over; a renewal of that row waits for it and then fails.
@@ -9,12 +9,12 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from crawld.choose.chooser import Bid
 from crawld.fleet.auction import clear
-from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
+from crawld.fleet.mail import Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
@@ -22,6 +22,47 @@ from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
 from crawld.store.address import Address, parse_address
 from crawld.store.engine import NO_DRIVER, in_a_sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of itself with its beat."""
+
+    bid: Bid | None = None  # for the next round; None: it wants nothing yet
+    pages: int = 0
+    request_rate: float = 0.0  # requests a second, lately
+    level: float | None = None  # the crawl value of its last pick
+    lag: float = 0.0  # seconds that the oldest record waits to be committed
+    fresh: float = 0.0  # importance of its pages times their freshness, summed
+    weight: float = 0.0  # importance of its pages, summed
+    loading: int = 0  # shards that it holds and has not loaded yet
+    stale: int = 0  # records dropped so far because their shard had another owner
+    revision: int = 0  # of the fleet's settings that it goes by wholly
+    clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
+    status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker learns with its beat."""
+
+    now: float  # the database's time, read in the transaction
+    expires: float  # when the lease ends, in that time
+    bandwidth: float  # of the whole fleet; 0 while paused
+    workers: int  # live ones, those that drain left out
+    draining: bool  # whether this worker is to give its shards away
+    revision: int = 0  # of the fleet's settings; 0: none were applied yet
+    held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
+    free: int = 0  # shards that nobody holds
+    level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
+    grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
+    mail: Sequence[Mail] = ()  # for our shards, taken out of the box
+    duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
+    taken: frozenset[str] = frozenset()  # duties that other live workers have
+
+
+class LeaseLostError(Exception):
+    """The lease expired before it was renewed; the worker may rejoin with a new id."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +138,7 @@ class LedgerConnection:
         return await asyncpg.connect(**options, timeout=self._seconds, server_settings=SETTINGS | limit)
 
     def _drop(self) -> None:
-        """Let go at once: who waits for a goodbye waits for the server."""
+        """Close without a handshake, which may block."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -223,7 +264,10 @@ class SqlLedger:
                 raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
 
     async def beat(self, worker: str, report: Report) -> Beat:
-        """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
+        """Renew the lease, post the bid, clear the next round where that is due, and read what is news.
+
+        LeaseLostError where the lease has ended; what is out of reach raises StoreError and changes nothing.
+        """
         figures = {name: getattr(report, name) for name in FIGURES}
         status = None if report.status is None else json.dumps(report.status)
         found = await self._beats.row(
@@ -253,7 +297,10 @@ class SqlLedger:
         )
 
     async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
-        """Take free shards, at most so many; of `former` shards those with an unchanged epoch first."""
+        """Take free shards, at most so many; of `former` shards (epochs by shard) those with an unchanged epoch first.
+
+        A former shard whose epoch is unchanged had no other owner: it keeps its epoch and need not be loaded again.
+        """
         await self._verbs.rows(statements.END_LOST)
         leases: list[Lease] = []
         if former:
@@ -266,7 +313,7 @@ class SqlLedger:
         return leases
 
     async def take_duty(self, worker: str, name: str) -> int | None:
-        """Do something for the whole fleet; the epoch of the term, None where another live worker does it."""
+        """Do something for the whole fleet, while the lease lasts; the epoch of the term, None where another has it."""
         await self._verbs.rows(statements.END_LOST)
         taken = await self._verbs.row(statements.TAKE_DUTY, worker, name)
         return None if taken is None else int(taken["epoch"])
@@ -276,7 +323,7 @@ class SqlLedger:
         await self._verbs.rows(statements.GIVE_DUTY, worker, name)
 
     async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
-        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+        """Publish this worker's host priors; return those of each other live worker."""
         return [row["taught"] for row in await self._verbs.rows(statements.TEACH, worker, list(taught))]
 
     async def release(self, worker: str, shards: Sequence[int]) -> None:

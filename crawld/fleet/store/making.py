@@ -9,7 +9,7 @@ from sqlalchemy import ColumnClause, Connection, func, insert, inspect, literal_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.contracts import Mail
+from crawld.fleet.mail import Mail
 from crawld.fleet.store import tables
 from crawld.model.errors import StoreError
 from crawld.model.shards import MOST_SHARDS, first_id

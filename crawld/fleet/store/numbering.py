@@ -8,7 +8,7 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.contracts import PAGES, Mail
+from crawld.fleet.mail import PAGES, Mail
 from crawld.fleet.store.making import leave_mail, next_changes, next_ids
 from crawld.model.shards import shard_of_host, shard_of_id
 
@@ -16,7 +16,7 @@ LISTS_KEY = 0x6372_6177_6C64_6C73  # "crawldls"
 
 
 class FleetNumbering:
-    """Implements `records.numbering.Numbering` for a fleet of so many shards."""
+    """The `Numbering` of a fleet of so many shards."""
 
     def __init__(self, shards: int) -> None:
         self._shards = shards

@@ -14,9 +14,9 @@ from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostState
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, SignalGain
-from crawld.store.batch import Item
-from crawld.store.contract import FreshnessPoint, Poll, Record
+from crawld.store.batch import FreshnessPoint, Item, Record
 from crawld.store.pages import Sums
+from crawld.store.sources import Poll
 
 log = logging.getLogger("crawld.fleet")
 
@@ -62,7 +62,7 @@ class HeldCalibration:
 
 
 class ShardScope:
-    """Implements `records.numbering.WriteScope`.
+    """The `WriteScope` of a worker: the shards that it holds.
 
     A store that holds no shard may still take over lists and steer: those writes need no lease.
     """

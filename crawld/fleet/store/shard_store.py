@@ -1,23 +1,36 @@
-"""The store of a worker, or of a command that steers a fleet: implements `interfaces.fleet.ShardStore`."""
+"""The store of a worker, or of a command that steers a fleet."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Unpack
 
-from crawld.fleet.contracts import StoredShards
 from crawld.fleet.store.fleet_store import FleetDatabase
 from crawld.fleet.store.scope import ShardScope, ShardsLostError, ranges
+from crawld.model.estimate import AgeCurve, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.shards import shard_of_id
 from crawld.store import estimates as learning
 from crawld.store import hosts
 from crawld.store import hosts as robots
-from crawld.store.batch import Item
+from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.store.database import Database
-from crawld.store.sources import read_source, read_sources
+from crawld.store.restoring import StoredPages
+from crawld.store.sources import Poll, SourceFile, read_source, read_sources
 from crawld.store.store import Options, SqlStore, patiently, promptly
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShards:
+    """Everything that is known of some shards: what their worker needs in memory."""
+
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    robots: Sequence[RobotsState]
+    sources: Sequence[SourceFile]  # by the shard of the host that they are on
+    age_curves: Mapping[str, AgeCurve]
+
 
 LONGEST_ANSWER_SECONDS = 15.0
 """After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""
@@ -50,7 +63,11 @@ class SqlShardStore(SqlStore):
         return self._held.stale
 
     def hold(self, epochs: Mapping[int, int]) -> None:
-        """From now on these shards are ours, by their epochs, and no others."""
+        """From now on these shards are ours, by their epochs, and no others.
+
+        A transaction drops, counts and logs rows of shards that have another epoch by now, or are not held. Dirty and
+        crawled pages, where they are asked for, are those of the shards held.
+        """
         news = self._held.hold(epochs)
         if news:
             self._memories.forget(lambda page: shard_of_id(page) in news)

@@ -17,7 +17,7 @@ from crawld.read.change.comparison import (
 )
 from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
-from crawld.read.change.volatile import RESTED, awaits_pair, half_proven, times_varied, varied_in_words
+from crawld.read.change.volatile import RESTED, awaits_pair, comes_back, half_proven, times_varied, varied_in_words
 from crawld.read.page.digest import Prepared, Reading, read_body, scheme_of
 from crawld.read.page.head import read_head
 from crawld.read.page.rules import DigestRule
@@ -171,7 +171,7 @@ def wants_second_look(judgement: Judgement) -> bool:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
     due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
-    came_back = judgement.reverted and any(times_varied(place) == 1 and varied_in_words(place) for place in doubtful)
+    came_back = any((judgement.reverted or comes_back(place)) and varied_in_words(place) for place in doubtful)
     return bool(doubtful) and (due or came_back or any(map(half_proven, doubtful)))
 
 

@@ -86,6 +86,8 @@ async def test_no_command_passes_on_what_a_page_does_to_terminals(tmp_path: Path
         commands = [
             ("get", url),
             ("get", url, "--text"),
+            ("get", url, "--markdown"),
+            ("get", url, "--compared"),
             ("diff", url),
             ("diff", url, "--unified"),
             ("diff", url, "--json"),
@@ -101,7 +103,7 @@ async def test_no_command_passes_on_what_a_page_does_to_terminals(tmp_path: Path
             ("export", "--text"),
             ("export", "--format", "csv"),
             ("forecast",),
-            ("hooks", "list"),
+            ("hooks",),
             ("get", f"{url}{NASTY}"),
         ]
         said = await asyncio.gather(*(on_terminal(*words, "--database", database) for words in commands))

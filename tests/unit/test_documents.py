@@ -33,6 +33,16 @@ def test_json_is_compared_parsed() -> None:
     assert same('{"a": 1}', '{ "a": 1 }', "text/plain")
 
 
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/jsonl", "application/json-seq"])
+def test_lines_of_json_are_compared_parsed(kind: str) -> None:
+    """Each line is a document; the order of lines counts, that of keys does not."""
+    known = '{"a": 1, "b": 2}\n{"a": 3}\n'
+    assert same(known, '\x1e{"b":2,"a":1}\r\n\x1e{ "a":3 }', kind)
+    assert not same(known, '{"a": 3}\n{"a": 1, "b": 2}\n', kind)
+    assert digest(b'{"a": 1}\n{"a":', kind).text is None
+    assert digest(b"1\n" * (PAGE_DOCUMENTS_LIMITS.max_values + 1), kind).text is None
+
+
 @pytest.mark.parametrize(
     "body", ["[" * 100_000, "[" + "1," * (PAGE_DOCUMENTS_LIMITS.max_values + 9) + "1]", '{"a": 1', ""]
 )

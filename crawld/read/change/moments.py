@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import IntEnum
+from functools import lru_cache
 from itertools import accumulate
 from zlib import crc32
 
@@ -200,14 +201,17 @@ def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple
     Each without its number, and with the moment that this is.
     """
     for index, text in enumerate(texts):
-        if len(text) > LIMITS.max_count or _BARE.fullmatch(text) is None:
+        if len(text) > LIMITS.max_count or not text[:1].isdigit() or _BARE.fullmatch(text) is None:
             continue
         beside = (*texts[max(0, index - 1) : index], *texts[index + 1 : index + 2])
-        label = next(
-            (one for one in beside if len(one) <= LIMITS.max_label and _LABEL.fullmatch(one.rstrip(":"))), None
-        )
+        label = next((one for one in beside if len(one) <= LIMITS.max_label and _says_what_is_counted(one)), None)
         if label is not None:
             yield index, (f"\0 {label}", (Moment.COUNTER | crc32(text.encode()) << 7,))
+
+
+@lru_cache(4096)  # the labels of a site are few
+def _says_what_is_counted(text: str) -> bool:
+    return _LABEL.fullmatch(text.rstrip(":")) is not None
 
 
 def _mask(match: re.Match[str]) -> str:

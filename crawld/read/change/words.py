@@ -137,7 +137,7 @@ _CODE = r"(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD|NZD|BRL|RUB
 _PLAIN = (
     rf"(?P<money>{_SIGN}\s?(?:{NUMBER})|(?:{NUMBER})\s?(?:{_SIGN}|{_CODE}))"
     rf"|(?P<counter>(?<!\w){COUNTER})"
-    rf"|(?P<number>[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
+    rf"|(?P<number>(?!(?<=\d)T\d\d:)[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
 )
 _WORDS, _TIMED_WORDS = (re.compile(text, re.IGNORECASE) for text in (_PLAIN, f"{EXPRESSION}|{_PLAIN}"))
 _KINDS = {

@@ -69,8 +69,15 @@ def pdf_blocks(body: bytes) -> list[str] | None:
     return blocks or None
 
 
-_TEXT_TYPES = frozenset(
-    {"application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson", "application/ndjson"}
+_TEXT_TYPES = frozenset({"application/yaml", "application/x-yaml", "application/toml"})
+_JSON_LINES = frozenset(
+    {
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/x-jsonlines",
+        "application/json-seq",
+    }
 )
 _BYTES_TYPES = frozenset({"text/css", "text/javascript", "text/ecmascript"})
 """Programs: no reader reads them, and what is one line of half a megabyte is no text."""
@@ -96,6 +103,8 @@ def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
     if is_pdf(body, content_type):
         return pdf_blocks(body)
     kind = media_type(content_type) or ""
+    if kind in _JSON_LINES:
+        return _json_line_blocks(decode(body, content_type))
     if kind.endswith("json"):
         return _json_blocks(decode(body, content_type))
     if kind.endswith("xml") and (blocks := _xml_blocks(body)) is not None:
@@ -119,6 +128,17 @@ def _json_blocks(text: str) -> list[str] | None:
         return list(_values(load_json(text.removeprefix("\ufeff"), LIMITS.max_values)))
     except InputError:
         return None
+
+
+def _json_line_blocks(text: str) -> list[str] | None:
+    """The blocks of a document on each line; None where one of them is none, or there are too many."""
+    found: list[str] = []
+    for line in text.splitlines():
+        blocks = _json_blocks(line.strip("\x1e ")) if line.strip("\x1e ") else []
+        if blocks is None or len(found) + len(blocks) > LIMITS.max_values:
+            return None
+        found += blocks
+    return found
 
 
 def _values(document: Any) -> Iterator[str]:

@@ -31,7 +31,7 @@ class NullSink:
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Forget them too."""
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:

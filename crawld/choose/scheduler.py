@@ -413,7 +413,7 @@ class Scheduler:
         if len(rows):
             self.chooser.learn(rows, self._pages.beliefs(rows), self._pages.boost[rows], since[here][still])
 
-    def age_by(self, host: int, curve: AgeCurve | None) -> None:
+    def set_age_curve(self, host: int, curve: AgeCurve | None) -> None:
         """Let the copies of a host's pages age by this curve; None: by plain time."""
         self._ages.put(host, curve)
 

@@ -338,7 +338,7 @@ class Admission:
             return False
         host = next(iter(self._set_aside))
         del self._set_aside[host]
-        self.gate.take_back(host)
+        self.gate.readmit(host)
         return True
 
     def is_set_aside(self, host: int) -> bool:

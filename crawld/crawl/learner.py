@@ -150,7 +150,7 @@ class EstimateFanOut:
         """Weigh a change of each page by how much of its text changes."""
         self._scheduler.signify(page_ids, significance)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
         for host, curve in curves.items():
-            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+            self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)

@@ -96,7 +96,7 @@ class ShardSet:
         await _in_slices(names, self._let_wait)
         now = self.clock.now()
         for host, curve in stored.age_curves.items():
-            self.scheduler.age_by(self.gate.host_of_pages(host), curve)
+            self.scheduler.set_age_curve(self.gate.host_of_pages(host), curve)
         self.robots.restore(stored.robots, own=True)  # before the first page is picked
         await self.page_set.take_back(stored.pages, now)
         self.sources.restore(stored.sources)
@@ -162,8 +162,8 @@ class ShardSet:
         self.crawler.admission.pause(host, self.clock.now() + float(self.gate.delay[host]))
 
     def _forget_host(self, name: str) -> None:
-        self.scheduler.age_by(self.gate.host(name), None)
-        self.gate.let_go(name)
+        self.scheduler.set_age_curve(self.gate.host(name), None)
+        self.gate.forget(name)
         self.robots.forget(name)
         self.frames.forget(name)
 

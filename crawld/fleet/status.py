@@ -12,7 +12,7 @@ from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import TURNED_AWAY
-from crawld.model.host import MOST_NAMED
+from crawld.model.host import MAX_NAMED
 from crawld.store.batch import FreshnessPoint
 
 Document = Mapping[str, Any]
@@ -99,7 +99,7 @@ def _worst(parts: Iterable[Document], key: str) -> dict[str, Any]:
     """Things in trouble, how many and the worst of them by that figure."""
     found = list(parts)
     worst = sorted((one for part in found for one in part["worst"]), key=lambda one: -one[key])
-    total: dict[str, Any] = {"count": sum(part["count"] for part in found), "worst": worst[:MOST_NAMED]}
+    total: dict[str, Any] = {"count": sum(part["count"] for part in found), "worst": worst[:MAX_NAMED]}
     return total | ({"pages": sum(part["pages"] for part in found)} if key == "pages" else {})
 
 

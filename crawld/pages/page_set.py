@@ -130,7 +130,7 @@ class PageSet:
                 await asyncio.sleep(0)
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
-            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+            self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
         _check_clock(newest, now)
         return count

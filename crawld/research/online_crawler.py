@@ -153,10 +153,10 @@ class SchedulerSink:
         """Let the scheduler weigh changes by how much of the text they change."""
         self._scheduler.signify(page_ids, significance)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
-            self._scheduler.age_by(self._numbers[host], curve)
+            self._scheduler.set_age_curve(self._numbers[host], curve)
 
 
 @dataclass(frozen=True, slots=True)

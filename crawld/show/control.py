@@ -15,7 +15,7 @@ from crawld.crawl.reasons import hosts_in_trouble
 from crawld.crawl.slot_log import bottleneck
 from crawld.fetch.robots_cache import RobotsFailure
 from crawld.model.errors import InputError
-from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
+from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
 from crawld.model.metrics import HookStanding
 from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
@@ -140,7 +140,7 @@ class Steering:
             "hosts": hosts_in_trouble(self._gate, self._pages, now),
             "robots_unavailable": {
                 "count": len(robots),
-                "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
+                "worst": [self._robots_trouble(one) for one in robots[:MAX_NAMED]],
             },
             "turned_away": sum_up_turned_away(self._pages.turned_away()),
             "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},

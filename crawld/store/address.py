@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database's place: `file` for SQLite, None for PostgreSQL; `shown` has no password in it."""
+    """A database's place: `file` for SQLite, None for PostgreSQL; `redacted_url` has no password in it."""
 
     url: URL
     file: Path | None
-    shown: str
+    redacted_url: str
 
 
 def parse_address(text: str) -> Address:
@@ -39,8 +39,8 @@ def parse_address(text: str) -> Address:
         file = Path(url.database).expanduser().absolute()
         return Address(URL.create("sqlite+aiosqlite", database=str(file)), file, str(file))
     if kind in {"postgresql", "postgres"}:
-        shown = without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
-        return Address(url.set(drivername="postgresql+asyncpg"), None, shown)
+        redacted_url = without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
+        return Address(url.set(drivername="postgresql+asyncpg"), None, redacted_url)
     raise StoreError(f"database {kind!r} is not supported: write sqlite:///FILE or postgresql://USER@HOST/NAME")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Select, cast, func, select, true
+from sqlalchemy import Column, ColumnElement, Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
@@ -19,7 +19,7 @@ from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.batch import Batch
 from crawld.store.bulk import inserting
-from crawld.store.engine import among
+from crawld.store.engine import among, floored
 from crawld.store.pages import OneWriter, WriteScope
 from crawld.store.versions import allows, decompress_to, usage_document
 from crawld.store.views import Change, Changes, Version, VersionBody
@@ -228,9 +228,7 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
             low = middle + 1
         else:
             high = middle
-    number = _change.at / bucket
-    # PostgreSQL rounds when it casts, SQLite cuts off.
-    number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
+    number = floored(connection.dialect.name, _change.at / bucket)
     turned = [ChangeVerdict.GONE.value, ChangeVerdict.BACK.value]
     compared = _change.verdict.in_(turned) & _change.magnitude.is_not(None)
     found = (_change.verdict == ChangeVerdict.CHANGED.value) | compared

@@ -27,7 +27,7 @@ class CommitQueueLimits:
 LIMITS = CommitQueueLimits()
 
 
-HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
+MAX_BATCH_BYTES = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 
 
 class QueuedItem(NamedTuple):
@@ -84,7 +84,7 @@ class CommitQueue:
         """The items of the next transaction."""
         taken: list[QueuedItem] = []
         heavy = 0
-        while self._first and len(taken) < LIMITS.max_batch and heavy < HEAVIEST_BATCH:
+        while self._first and len(taken) < LIMITS.max_batch and heavy < MAX_BATCH_BYTES:
             taken.append(self._first.popleft())
             heavy += weight(taken[-1].item)
         room = len(taken) + LIMITS.signals_at_once if taken else LIMITS.max_batch // 2

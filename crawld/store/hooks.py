@@ -144,11 +144,11 @@ class StoredHooks:
         writing: Callable[[], WriteConnection],
         reading: Callable[[], AsyncEngine],
         signal: ChangeSignal,
-        shown: str,
+        redacted_url: str,
         *,
         shared: bool = False,
     ) -> None:
-        self._writing, self._reading, self._signal, self._shown = writing, reading, signal, shown
+        self._writing, self._reading, self._signal, self._redacted_url = writing, reading, signal, redacted_url
         self._shared = shared
 
     async def open_hooks(self, names: Sequence[str]) -> Mapping[str, HookFigures]:
@@ -183,7 +183,7 @@ class StoredHooks:
             missed = changes.first - 1 - after if changes.missed else 0
             return News([_new(change) for change in changes.changes], changes.cursor, max(missed, 0))
 
-        return await keep_trying(found, self._shown)
+        return await keep_trying(found, self._redacted_url)
 
     async def documents(self, hook: str, changes: Sequence[int]) -> Sequence[HookDelivery]:
         """What is to be sent of these changes; those that were dropped meanwhile are left out."""
@@ -226,14 +226,14 @@ class StoredHooks:
             async with self._writing().transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
     async def _read(self, query: Any) -> Sequence[Any]:
         async def attempt() -> Sequence[Any]:
             async with self._reading().connect() as connection:
                 return (await connection.execute(query)).all()
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 def _new(change: Change) -> NewChange:

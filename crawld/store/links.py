@@ -106,9 +106,9 @@ class StoredLinks:
         self,
         writing: Callable[[], WriteConnection],
         reading: Callable[[], AsyncEngine],
-        shown: str,
+        redacted_url: str,
     ) -> None:
-        self._writing, self._reading, self._shown = writing, reading, shown
+        self._writing, self._reading, self._redacted_url = writing, reading, redacted_url
 
     async def site_pages(self) -> Sequence[SitePage]:
         """Every page that following links knows of."""
@@ -216,14 +216,14 @@ class StoredLinks:
             async with self._reading().connect() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
             async with self._writing().transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 async def forget_links(connection: AsyncConnection, page_ids: Sequence[int]) -> None:

@@ -87,7 +87,7 @@ class FileLock:
             os.close(self._descriptors.pop())
 
 
-async def lock_postgres(connection: AsyncConnection, shown: str, *, shared: bool = False) -> None:
+async def lock_postgres(connection: AsyncConnection, redacted_url: str, *, shared: bool = False) -> None:
     """Take the session's advisory lock, or StoreError: it ends with the connection.
 
     A single daemon has it alone; the workers of a fleet, and whoever steers it, share it.
@@ -96,4 +96,4 @@ async def lock_postgres(connection: AsyncConnection, shown: str, *, shared: bool
     taken = await connection.scalar(text(f"SELECT {function}(:key)"), {"key": ADVISORY_KEY})
     await connection.commit()
     if not taken:
-        raise StoreError(f"the database {shown} is in use by another crawld: stop that one first")
+        raise StoreError(f"the database {redacted_url} is in use by another crawld: stop that one first")

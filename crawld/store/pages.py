@@ -223,11 +223,11 @@ class PageList:
     """
 
     def __init__(
-        self, connection: WriteConnection, reading: AsyncEngine, shown: str, numbering: Numbering | None = None
+        self, connection: WriteConnection, reading: AsyncEngine, redacted_url: str, numbering: Numbering | None = None
     ) -> None:
         self._connection = connection
         self._reading = reading
-        self._shown = shown
+        self._redacted_url = redacted_url
         self._numbering = numbering or OneWriter()
 
     async def adopt(
@@ -358,7 +358,7 @@ class PageList:
                 return await fetch(connection, query, {"b_origin": origin, "last": last})
 
         last = 0
-        while rows := await keep_trying(read, self._shown):
+        while rows := await keep_trying(read, self._redacted_url):
             last = rows[-1][0]
             yield rows
 
@@ -385,7 +385,7 @@ class PageList:
         found: list[Listed] = []
         rest = iter(dict.fromkeys(map(identity, urls)))
         while chunk := list(islice(rest, LIMITS.adopted_at_once)):
-            found += await keep_trying(read, self._shown)
+            found += await keep_trying(read, self._redacted_url)
         return found
 
     async def _retire_others(self, origin: str, others: Ints, now: float) -> AsyncGenerator[list[Page], None]:
@@ -397,7 +397,7 @@ class PageList:
 
         for start in range(0, len(others), LIMITS.adopted_at_once):
             some = others[start : start + LIMITS.adopted_at_once].tolist()
-            unlisted = [_page_of(row) for row in await keep_trying(read, self._shown)]
+            unlisted = [_page_of(row) for row in await keep_trying(read, self._redacted_url)]
             if unlisted and origin != FROM_LINKS:
                 linked = await self._write(partial(_hand_over_linked, page_ids=[page.id for page in unlisted]))
                 unlisted = [page for page in unlisted if page.id not in linked]
@@ -415,7 +415,7 @@ class PageList:
             async with self._connection.transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 class _Chunk:

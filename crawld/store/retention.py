@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Table, cast, delete, func, select, text
+from sqlalchemy import ColumnElement, Table, delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.engine import among
+from crawld.store.engine import among, floored
 from crawld.store.hosts import forget_hosts, forget_old_robots
 from crawld.store.links import forget_links
 from crawld.store.slot_history import LIMITS as SLOT_HISTORY_LIMITS
@@ -277,8 +277,7 @@ async def _prune_per_page(connection: AsyncConnection, table: Table, pages: list
 
 async def _thin_freshness(connection: AsyncConnection, now: float, cutoff: float) -> int:
     at = tables.freshness_history.c.at
-    # PostgreSQL rounds when it casts, SQLite cuts off.
-    minute = cast(func.floor(at / 60.0) if connection.dialect.name == "postgresql" else at / 60.0, BigInteger)
+    minute = floored(connection.dialect.name, at / 60.0)
     surplus = select(at).where(
         (at < cutoff)
         | ((at < now - SLOT_HISTORY_LIMITS.minutes_for) & (minute % 10 != 0))

@@ -72,9 +72,9 @@ class Recording:
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
 
     @property
-    def shown(self) -> str:
+    def redacted_url(self) -> str:
         """Where the database is, without a password."""
-        return self._database.shown
+        return self._database.redacted_url
 
     @property
     def backlog(self) -> int:
@@ -198,7 +198,7 @@ class Recording:
                 f"{damage.found or error}. {self._writer.backlog} queued rows were not written"
             ) from None
         except StoreError as error:
-            raise StoreError(f"the database {self.shown}: {error}") from None
+            raise StoreError(f"the database {self.redacted_url}: {error}") from None
         finally:
             self._packing.shutdown(wait=False)
 
@@ -214,26 +214,26 @@ S = TypeVar("S", bound="SqlStore")
 Asked = Callable[Concatenate[S, P], Awaitable[T]]
 
 
-def patiently(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+def retried(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Try again for a while where the database does not answer; StoreError where that does not help."""
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await keep_trying(lambda: method(store, *args, **kwargs), store.shown)
+        return await keep_trying(lambda: method(store, *args, **kwargs), store.redacted_url)
 
     return asked
 
 
-def promptly(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+def retried_with_timeout(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """The same for what takes a moment: where it takes much longer, it is asked again over another connection."""
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def attempt() -> T:
-            async with asyncio.timeout(store.longest_answer_seconds):
+            async with asyncio.timeout(store.max_answer_seconds):
                 return await method(store, *args, **kwargs)
 
-        return await keep_trying(attempt, store.shown)
+        return await keep_trying(attempt, store.redacted_url)
 
     return asked
 
@@ -244,17 +244,17 @@ class SqlStore(Recording):
     One per database and process: `start` takes a lock that others respect.
     """
 
-    longest_answer_seconds: float | None = None
+    max_answer_seconds: float | None = None
 
     def __init__(self, url: str, *, scope: WriteScope | None = None, **options: Unpack[Options]) -> None:
         """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
         super().__init__(self._make_database(url), scope, **options)
-        self._memory_reader = VersionReader(self.longest_answer_seconds)
+        self._memory_reader = VersionReader(self.max_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(
-            lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
+            lambda: self._connection, lambda: self._reading, self.changes, self.redacted_url, shared=scope is not None
         )
-        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
+        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.redacted_url)
 
     def _make_database(self, url: str) -> Database:
         return Database(url)
@@ -274,19 +274,19 @@ class SqlStore(Recording):
             await self._memory_reader.finish()
             await self._database.close()
 
-    @patiently
+    @retried
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
         async with self._reading.connect() as connection:
             return await read_sources(connection, self._ranges)
 
-    @patiently
+    @retried
     async def forget_sources(self, urls: Sequence[str]) -> None:
         """Forget source files; what their host's signals were worth is kept."""
         async with self._connection.transaction() as connection:
             await forget_sources(connection, self._scope, urls)
 
-    @patiently
+    @retried
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
         async with self._reading.connect() as connection:
@@ -340,7 +340,7 @@ class SqlStore(Recording):
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
-        return PageList(self._connection, self._reading, self.shown, numbering)
+        return PageList(self._connection, self._reading, self.redacted_url, numbering)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
@@ -355,7 +355,7 @@ class SqlStore(Recording):
         """Keep these pages out no longer; the URLs of those that were."""
         return await self._page_list().readmit(urls)
 
-    @patiently
+    @retried
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
         """Who listed the pages of these URLs, retired ones too, by their URL; pages that are kept out are left out."""
         return await self._page_list().origins(urls)
@@ -364,14 +364,14 @@ class SqlStore(Recording):
         """Retire those of these pages that are kept only because others moved there."""
         return await self._page_list().retire_moved(page_ids, now=now)
 
-    @patiently
+    @retried
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""
         if page_ids is None or self._scope is None:
             return await self._restore(self._ranges, page_ids)
         return await self._restore(None, list(filter(self._scope.holds, page_ids)))
 
-    @patiently
+    @retried
     async def count_pages(self) -> int:
         """How many pages `restoring` yields, about."""
         async with self._reading.connect() as connection:
@@ -380,7 +380,7 @@ class SqlStore(Recording):
     async def restoring(self) -> AsyncGenerator[StoredPages, None]:
         """The same of all pages, some at a time, by their ids."""
         scan = PageScan(self._reading, ranges=self._ranges)
-        while (part := await keep_trying(scan.next, self.shown)) is not None:
+        while (part := await keep_trying(scan.next, self.redacted_url)) is not None:
             yield part
         self._found_dirty(scan.dirty, every=True)
 
@@ -394,30 +394,30 @@ class SqlStore(Recording):
             self._dirty.found(pages)
             self._dirty.read |= every
 
-    @patiently
+    @retried
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""
         return await learning.read_age_curves(self._reading, self._ranges)
 
-    @patiently
+    @retried
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
         async with self._connection.transaction() as connection:
             await learning.write_age_curves(connection, self._scope, curves)
 
-    @patiently
+    @retried
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
             await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
-    @patiently
+    @retried
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""
         async with self._reading.connect() as connection:
             return await hosts.read_hosts(connection, self._clock.now(), self._ranges)
 
-    @patiently
+    @retried
     async def robots(self) -> Sequence[RobotsState]:
         """What is known of each robots.txt of hosts that have pages, the latest last."""
         async with self._reading.connect() as connection:
@@ -427,7 +427,7 @@ class SqlStore(Recording):
         """What is remembered of the latest copy of a page, queued or committed."""
         return self._memories.get(page_id) or await self._read_memory(page_id)
 
-    @patiently
+    @retried
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
         try:
@@ -437,24 +437,24 @@ class SqlStore(Recording):
             raise
         return self._memories.read(page_id, found)
 
-    @promptly
+    @retried_with_timeout
     async def copy(self, page_id: int) -> bytes | None:
         """The latest copy of a page, where one is kept."""
         async with self._reading.connect() as connection:
             return await latest_copy(connection, page_id)
 
-    @promptly
+    @retried_with_timeout
     async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
         """What is remembered of the pages of a host that were fetched most recently, oldest first."""
         async with self._reading.connect() as connection:
             return await read_recent_pages(connection, host, limit)
 
-    @promptly
+    @retried_with_timeout
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
         return await learning.latest_audits(self._reading, limit)
 
-    @promptly
+    @retried_with_timeout
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
         if self._dirty is None:
@@ -465,20 +465,20 @@ class SqlStore(Recording):
         held = None if self._scope is None else self._scope.holds
         return await dirty.not_retired(self._reading, self._dirty, limit, held)
 
-    @promptly
+    @retried_with_timeout
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
         return await learning.crawled_pages(self._reading, after, limit, self._ranges)
 
-    @promptly
-    async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
+    @retried_with_timeout
+    async def histories(self, page_ids: Ints, *, max_per_page: int = 200, most: int = 20_000) -> Histories:
         """The latest observations of each page, at most that many; gone counts as a change.
 
         Only the first pages are read once `most` observations were found.
         """
-        return await learning.read_histories(self._reading, page_ids, most_per_page, most)
+        return await learning.read_histories(self._reading, page_ids, max_per_page, most)
 
-    @patiently
+    @retried
     async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
         for start in range(0, len(estimates), SAVED_AT_ONCE):
@@ -488,31 +488,31 @@ class SqlStore(Recording):
             if self._dirty is not None:
                 self._dirty.estimated([estimate.page_id for estimate in some], still)
 
-    @patiently
+    @retried
     async def demand(self) -> StoredDemand:
         """How often copies were asked for."""
         async with self._reading.connect() as connection:
             return await demand.read_demand(connection, self._ranges)
 
-    @patiently
+    @retried
     async def save_demand(self, news: StoredDemand) -> None:
         """Write over what was kept of these pages' demand, and what they weigh by it."""
         async with self._connection.transaction() as connection:
             await demand.write_demand(connection, self._scope, news)
 
-    @patiently
+    @retried
     async def forget_weights(self) -> None:
         """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
         async with self._connection.transaction() as connection:
             await demand.forget_weights(connection, self._scope)
 
-    @promptly
+    @retried_with_timeout
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
         async with self._reading.connect() as connection:
             return await settings.read_setting(connection, name)
 
-    @patiently
+    @retried
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
         async with self._connection.transaction() as connection:
@@ -522,32 +522,32 @@ class SqlStore(Recording):
         """The pages of these URLs, in any spelling, that are not retired."""
         return await self._page_list().listed(urls)
 
-    @patiently
+    @retried
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
         async with self._connection.transaction() as connection:
             return await actions.add_action(connection, action)
 
-    @promptly
+    @retried_with_timeout
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
         async with self._reading.connect() as connection:
             return await actions.read_actions(connection, limit, number)
 
-    @patiently
+    @retried
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
         async with self._connection.transaction() as connection:
             return await actions.mark_undone(connection, number, at)
 
-    @patiently
+    @retried
     async def prepare_documents(self, *, search: bool) -> int | None:
         """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
         async with self._connection.transaction() as connection:
             await documents.prepare_index(connection, search=search)
             return await documents.read_cursor(connection)
 
-    @patiently
+    @retried
     async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
         """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
         async with self._reading.connect() as connection:
@@ -555,7 +555,7 @@ class SqlStore(Recording):
                 connection, after, DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE, by_page=by_page
             )
 
-    @patiently
+    @retried
     async def save_documents(
         self, kept: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
     ) -> None:
@@ -567,7 +567,7 @@ class SqlStore(Recording):
             if cursor is not None:
                 await documents.keep_cursor(connection, cursor)
 
-    @patiently
+    @retried
     async def tidy_documents(self, *, search: bool) -> int:
         """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
         async with self._reading.connect() as connection:
@@ -580,7 +580,7 @@ class SqlStore(Recording):
             await documents.index_documents(connection, waiting)
         return len(left) + len(waiting)
 
-    @promptly
+    @retried_with_timeout
     async def newest_change(self) -> int:
         """The number of the newest change, 0 where there is none."""
         async with self._reading.connect() as connection:

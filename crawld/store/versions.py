@@ -35,7 +35,7 @@ class VersionsLimits:
     """Numbers that bound and tune this module."""
 
     level: int = 3
-    heaviest_cache: int = 1_000_000  # block hashes: some 40 MB
+    max_cached: int = 1_000_000  # block hashes: some 40 MB
     looked_at: int = 4_096
 
 
@@ -248,7 +248,7 @@ def _header_text(header: bytes | None) -> str | None:
 class RecentVersions:
     """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
 
-    def __init__(self, heaviest: int = LIMITS.heaviest_cache) -> None:
+    def __init__(self, heaviest: int = LIMITS.max_cached) -> None:
         self._heaviest = heaviest
         self._weight = 0
         self._recent: OrderedDict[int, Memory] = OrderedDict()

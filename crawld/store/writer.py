@@ -31,7 +31,7 @@ class WriterLimits:
     mark_seconds: float = 0.05
     """How often it is noted when an item came."""
     last_try_seconds: float = 10.0
-    slowest_retry_seconds: float = 5.0
+    max_delay_seconds: float = 5.0
 
 
 LIMITS = WriterLimits()
@@ -194,7 +194,7 @@ class Writer:
                     return False
                 await asyncio.sleep(delay)
                 waited = waited + delay if self._closing else 0.0
-                delay = min(2 * delay, 1.0 if self._closing else LIMITS.slowest_retry_seconds)
+                delay = min(2 * delay, 1.0 if self._closing else LIMITS.max_delay_seconds)
             else:
                 if self._trouble is not None:
                     log.warning("the store can write again, %d items waiting", self.backlog)

@@ -64,10 +64,10 @@ class Kept:
         """Hand shifts on."""
         self.scheduler.shift(page_ids, last, since)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Hand age curves on."""
         for host, curve in curves.items():
-            self.scheduler.age_by(self.gate.host(host), curve)
+            self.scheduler.set_age_curve(self.gate.host(host), curve)
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
         """Hand it on."""

@@ -387,7 +387,7 @@ class TestLearning:
             store.record(record(page_id, Verdict.CHANGED, at=NOW + 30, tau=20.0))
         store.record(record(2, Verdict.GONE, at=NOW + 40, tau=10.0, state=PageState.GONE))
         await store.flush()
-        histories = await store.histories(np.array([2, 3, 1]), most_per_page=2)
+        histories = await store.histories(np.array([2, 3, 1]), max_per_page=2)
         assert histories.page_ids.tolist() == [2, 3, 1]
         assert histories.offsets.tolist() == [0, 2, 2, 4]
         assert histories.tau.tolist() == [20.0, 10.0, 10.0, 20.0]
@@ -408,7 +408,7 @@ class TestLearning:
         await store.flush()
         asked = np.array([2, 3, 1])
         for most, read in ((1, [2]), (2, [2]), (3, [2, 3]), (4, [2, 3]), (5, [2, 3, 1])):
-            histories = await store.histories(asked, most_per_page=2, most=most)
+            histories = await store.histories(asked, max_per_page=2, most=most)
             assert histories.page_ids.tolist() == read, most
             assert len(histories.hosts) == len(histories.offsets) - 1 == len(histories.signal_counts) == len(read)
         assert histories.at.tolist() == [NOW + 6, NOW + 7, NOW + 6, NOW + 7]  # page 3: failures further than looked at

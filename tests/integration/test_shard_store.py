@@ -343,7 +343,7 @@ async def test_a_server_that_does_not_answer_is_let_go(
     monkeypatch.setattr(
         fleet_database, "LIMITS", dataclasses.replace(fleet_database.LIMITS, max_transaction_seconds=2.0)
     )
-    monkeypatch.setattr(SqlShardStore, "longest_answer_seconds", 2.0)
+    monkeypatch.setattr(SqlShardStore, "max_answer_seconds", 2.0)
     silent, over = asyncio.Event(), asyncio.Event()
     connections: list[Any] = []
     address = parse_address(fleet).url

@@ -46,11 +46,11 @@ class Transcript:
         if self._sink:
             self._sink.shift(page_ids, last, since)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves.append(list(curves.values()))
         if self._sink:
-            self._sink.age_by(curves)
+            self._sink.set_age_curve(curves)
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
         """Nobody asks for it here."""

@@ -29,7 +29,7 @@ class RecordingSink:
         """Take them over too."""
         self.since |= zip(page_ids, since.tolist())
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
 

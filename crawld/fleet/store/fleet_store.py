@@ -31,11 +31,11 @@ from crawld.store import hosts, settings, tables
 from crawld.store import settings as actions
 from crawld.store.address import parse_address
 from crawld.store.database import Damage, Database, WriteConnection
-from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.engine import as_store_error, reading_engine, writing_engine
 from crawld.store.lock import ADVISORY_KEY
 from crawld.store.pages import Adoption, Listed, MayRetire, PageList
 from crawld.store.restoring import StoredPages, restore_pages
-from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
+from crawld.store.schema import check_revision, latest_revision, migrate, open_for_reading
 from crawld.store.settings import Action
 
 
@@ -74,24 +74,24 @@ class FleetDatabase(Database):
         super().__init__(url)
         self._scope = scope
         if self._address.file is not None:
-            raise StoreError(f"a fleet needs PostgreSQL, and {self.shown} is a file: set `database`")
+            raise StoreError(f"a fleet needs PostgreSQL, and {self.redacted_url} is a file: set `database`")
 
     def _write_connection(self) -> WriteConnection:
         engine = writing_engine(self._address, dict(STOPPED_WRITER))
         seconds = LIMITS.max_transaction_seconds
-        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
+        return WriteConnection(engine, self.redacted_url, self.damage, shared=True, seconds=seconds, check=check_duty)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
         """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""
-        found = await known_fleet(transaction, self.shown)
-        if await transaction.run_sync(check_revision, self.shown) != latest_revision():
+        found = await known_fleet(transaction, self.redacted_url)
+        if await transaction.run_sync(check_revision, self.redacted_url) != latest_revision():
             alone = await transaction.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
             if not alone:
                 raise StoreError(
-                    f"the database {self.shown} was written by an older crawld, and workers of it still run: "
+                    f"the database {self.redacted_url} was written by an older crawld, and workers of it still run: "
                     "stop them, then start this one first"
                 )
-            await transaction.run_sync(migrate, self.shown)
+            await transaction.run_sync(migrate, self.redacted_url)
         self._scope.made_of(found.shards)
 
 
@@ -131,7 +131,7 @@ class SharedSettings:
         """The settings in force; None where none were applied yet. StoreError where the database is no fleet's."""
         present = await self._line.row(statements.PRESENT)
         if not (present and present["present"] and await self._line.row(statements.FLEET)):
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         if not present["settings"]:
             return None  # an older version's tables: the first worker of this one brings them up
         found = await self._line.row(statements.SETTINGS)
@@ -165,20 +165,18 @@ class SqlFleetStore:
 
     async def start(self) -> None:
         """Open the database; StoreError where it is no fleet's, or of another version."""
-        reading = reading_engine(self._address, beside_writer=True)
-        try:
-            async with reading.connect() as connection:
-                await connection.run_sync(check_readable, self._address.shown)
-                found = await known_fleet(connection, self._address.shown)
-        except BaseException as error:
-            await reading.dispose()
-            if isinstance(error, SQLAlchemyError | OSError):
-                raise in_a_sentence(error, self._address.shown) from error
-            raise
+        redacted_url = self._address.redacted_url
+        with self._in_sentences():
+            reading = await open_for_reading(self._address, beside_writer=True)
+            try:
+                async with reading.connect() as connection:
+                    found = await known_fleet(connection, redacted_url)
+            except BaseException:
+                await reading.dispose()
+                raise
         self.shards, self._numbering = found.shards, FleetNumbering(found.shards)
-        shown = self._address.shown
         writing = WriteConnection(
-            writing_engine(self._address, dict(STOPPED_WRITER)), shown, Damage(shown), shared=True
+            writing_engine(self._address, dict(STOPPED_WRITER)), redacted_url, Damage(redacted_url), shared=True
         )
         self._opened = writing, reading
 
@@ -342,11 +340,11 @@ class SqlFleetStore:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, self._address.shown) from error
+            raise as_store_error(error, self._address.redacted_url) from error
 
     @property
     def _pages(self) -> PageList:
-        return PageList(self._writing, self._reading, self._address.shown, self._numbering)
+        return PageList(self._writing, self._reading, self._address.redacted_url, self._numbering)
 
     @property
     def _writing(self) -> WriteConnection:

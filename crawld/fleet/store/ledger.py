@@ -21,7 +21,7 @@ from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
 from crawld.store.address import Address, parse_address
-from crawld.store.engine import NO_DRIVER, in_a_sentence
+from crawld.store.engine import NO_DRIVER, as_store_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,14 @@ class LedgerConnection:
                     return found
             except TimeoutError:
                 self._drop()
-                shown, seconds = self._address.shown, self._seconds
-                raise StoreError(f"the database {shown} did not answer within {seconds:g} s: is it alive?") from None
+                redacted_url, seconds = self._address.redacted_url, self._seconds
+                raise StoreError(
+                    f"the database {redacted_url} did not answer within {seconds:g} s: is it alive?"
+                ) from None
             except BaseException as error:
                 self._drop()
                 if isinstance(error, self._failures()):
-                    raise in_a_sentence(error, self._address.shown) from error
+                    raise as_store_error(error, self._address.redacted_url) from error
                 raise
 
     async def row(self, statement: str, *values: object) -> Mapping[str, Any] | None:
@@ -203,8 +205,8 @@ class SqlLedger:
     ) -> None:
         address = parse_address(url)
         if address.file is not None:
-            raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
-        self._shown = address.shown
+            raise StoreError(f"a fleet needs PostgreSQL, and {address.redacted_url} is a file: set `database`")
+        self._redacted_url = address.redacted_url
         self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
         self._beats, self._verbs = (
             LedgerConnection(address, command_seconds),
@@ -225,7 +227,7 @@ class SqlLedger:
         present = await self._verbs.row(statements.PRESENT)
         found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
         if found is None:
-            raise no_fleet(self._shown)
+            raise no_fleet(self._redacted_url)
         self._shards = found["shards"]
 
     async def close(self) -> None:

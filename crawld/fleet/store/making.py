@@ -12,10 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.fleet.mail import Mail
 from crawld.fleet.store import tables
 from crawld.model.errors import StoreError
-from crawld.model.shards import MOST_SHARDS, first_id
+from crawld.model.shards import MAX_SHARDS, first_id
 from crawld.store import tables as of_pages
 from crawld.store.address import parse_address
-from crawld.store.engine import in_a_sentence, writing_engine
+from crawld.store.engine import as_store_error, writing_engine
 from crawld.store.lock import lock_postgres
 from crawld.store.schema import migrate
 
@@ -99,28 +99,30 @@ async def make_fleet(url: str, shards: int, bandwidth: float) -> bool:
     """
     address = parse_address(url)
     if address.file is not None:
-        raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: write postgresql://USER@HOST/NAME")
-    if not 1 <= shards <= MOST_SHARDS:
-        raise StoreError(f"{shards} shards: a fleet has 1 to {MOST_SHARDS}")
+        raise StoreError(
+            f"a fleet needs PostgreSQL, and {address.redacted_url} is a file: write postgresql://USER@HOST/NAME"
+        )
+    if not 1 <= shards <= MAX_SHARDS:
+        raise StoreError(f"{shards} shards: a fleet has 1 to {MAX_SHARDS}")
     engine = writing_engine(address)
     try:
         async with engine.connect() as connection:
             known = await fleet_row(connection)
             if known is None:
                 await connection.rollback()
-                await lock_postgres(connection, address.shown)
+                await lock_postgres(connection, address.redacted_url)
                 async with connection.begin():
-                    await connection.run_sync(migrate, address.shown)
-                    await _make(connection, address.shown, shards, bandwidth)
+                    await connection.run_sync(migrate, address.redacted_url)
+                    await _make(connection, address.redacted_url, shards, bandwidth)
                 return True
             if known.shards != shards:
                 raise StoreError(
-                    f"the fleet of {address.shown} has {known.shards} shards, and their number is fixed: "
+                    f"the fleet of {address.redacted_url} has {known.shards} shards, and their number is fixed: "
                     f"make another database for {shards}"
                 )
             return False
     except (SQLAlchemyError, OSError) as error:
-        raise in_a_sentence(error, address.shown) from error
+        raise as_store_error(error, address.redacted_url) from error
     finally:
         await engine.dispose()
 
@@ -133,27 +135,29 @@ async def fleet_row(connection: AsyncConnection) -> FleetRow | None:
     return None if found is None else FleetRow(found.shards, found.bandwidth, found.made_at)
 
 
-async def known_fleet(connection: AsyncConnection, shown: str) -> FleetRow:
+async def known_fleet(connection: AsyncConnection, redacted_url: str) -> FleetRow:
     """The same; StoreError where it is no fleet's."""
     found = await fleet_row(connection)
     if found is None:
-        raise no_fleet(shown)
+        raise no_fleet(redacted_url)
     return found
 
 
-def no_fleet(shown: str) -> StoreError:
+def no_fleet(redacted_url: str) -> StoreError:
     """That a database is no fleet's, and what makes it one."""
-    return StoreError(f"the database {shown} is no fleet's: `crawld fleet init` makes it one")
+    return StoreError(f"the database {redacted_url} is no fleet's: `crawld fleet init` makes it one")
 
 
 def _has_table(connection: Connection) -> bool:
     return inspect(connection).has_table(tables.fleet.name)
 
 
-async def _make(connection: AsyncConnection, shown: str, shards: int, bandwidth: float) -> None:
+async def _make(connection: AsyncConnection, redacted_url: str, shards: int, bandwidth: float) -> None:
     for table in (of_pages.pages, of_pages.hosts):
         if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
-            raise StoreError(f"the database {shown} holds {table.name} of a single crawld: give the fleet an empty one")
+            raise StoreError(
+                f"the database {redacted_url} holds {table.name} of a single crawld: give the fleet an empty one"
+            )
     await fleet_rows(connection, shards, bandwidth)
 
 

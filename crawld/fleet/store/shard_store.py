@@ -18,7 +18,7 @@ from crawld.store.commit_queue import QueuedItem
 from crawld.store.database import Database
 from crawld.store.restoring import StoredPages
 from crawld.store.sources import Poll, SourceFile, read_source, read_sources
-from crawld.store.store import Options, SqlStore, patiently, promptly
+from crawld.store.store import Options, SqlStore, retried, retried_with_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class StoredShards:
     age_curves: Mapping[str, AgeCurve]
 
 
-LONGEST_ANSWER_SECONDS = 15.0
+MAX_ANSWER_SECONDS = 15.0
 """After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""
 
 
@@ -43,7 +43,7 @@ class SqlShardStore(SqlStore):
     written only where nobody else has held the shard since.
     """
 
-    longest_answer_seconds = LONGEST_ANSWER_SECONDS
+    max_answer_seconds = MAX_ANSWER_SECONDS
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
         self._held = ShardScope()
@@ -80,11 +80,11 @@ class SqlShardStore(SqlStore):
         pages = await self._load_pages(of_these)
         return await self._load_rest(pages, of_these)
 
-    @patiently
+    @retried
     async def _load_pages(self, of_these: Sequence[tuple[int, int]]) -> StoredPages:
         return await self._restore(of_these)
 
-    @patiently
+    @retried
     async def _load_rest(self, pages: StoredPages, of_these: Sequence[tuple[int, int]]) -> StoredShards:
         async with self._reading.connect() as connection:
             return StoredShards(
@@ -95,18 +95,18 @@ class SqlShardStore(SqlStore):
                 age_curves=await learning.read_age_curves(self._reading, of_these),
             )
 
-    @promptly
+    @retried_with_timeout
     async def source(self, url: str) -> SourceFile | None:
         """What is kept of a source file, whichever worker watches it."""
         async with self._reading.connect() as connection:
             return await read_source(connection, url)
 
-    @promptly
+    @retried_with_timeout
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
         return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
 
-    @patiently
+    @retried
     async def prune_own(self) -> int:
         """Delete a little of what pages of ours have too much of: every worker does; `prune` is one worker's duty."""
         async with self._connection.transaction() as connection:

@@ -47,7 +47,7 @@ class FleetStanding:
         """The fleet now; StoreError where the database is no fleet's."""
         found = await self._line.row(statements.VIEW) if await self.is_fleet() else None
         if found is None:
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         now, last = found["now"], await self._line.row(statements.LAST_ROUND)
         return FleetView(
             now=now,
@@ -85,7 +85,7 @@ class FleetStanding:
         InputError where there is none of that name.
         """
         if not await self.is_fleet():
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         found = await self._line.rows(statements.DRAIN, worker, draining)
         if not found:
             names = sorted({one.name for one in (await self.read()).live})

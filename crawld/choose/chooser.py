@@ -1,4 +1,4 @@
-"""The contract of whoever chooses the page for a slot, with the verbs that all choosers share."""
+"""The contract of choosers of the page for a slot, with the verbs that all of them share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator

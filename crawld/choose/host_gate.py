@@ -9,9 +9,9 @@ blocked host aside can rely on it. Every request passes the gate, also those for
 Requests change it through admission alone. Beside those, hosts come and go with their pages (`host_of_pages`,
 `restore`, `forget`), and the operator blocks a host or gives it a delay.
 
-Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
-more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
-asked again is kept in a table of fixed size (`Waits`): a Retry-After is never forgotten.
+Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once they are no longer
+asked for, and their index is used again. Where so many turn up that the oldest must go before their time, the time when
+they may be asked again is kept in a table of fixed size (`Waits`): a Retry-After is never forgotten.
 
 A host backs off when several of its URLs fail and none succeeds (`Evidence`). Each wait ends with one request, the
 probe: if it fails, the next wait is longer; a success ends the back-off at once. A Retry-After is waited out in full.
@@ -254,7 +254,7 @@ class HostGate:
         return index
 
     def host_of_pages(self, name: str) -> int:
-        """The index of a host that has pages of ours: it is kept from now on."""
+        """The index of a host that has pages: it is kept from now on."""
         index = self.host(name)
         self._foreign.pop(index, None)
         return index
@@ -287,7 +287,7 @@ class HostGate:
         return len(idle)
 
     def forget(self, name: str) -> None:
-        """A host has no pages of ours any more: forget it, at once where nothing is under way there."""
+        """Forget a host that has no pages any more, at once where nothing is under way there."""
         index = self._index.get(name)
         if index is not None:
             self._foreign[index] = self._round
@@ -335,12 +335,12 @@ class HostGate:
         return index
 
     def knows(self, name: str) -> bool:
-        """Whether the host has pages of ours, or was asked before."""
+        """Whether the host has pages, or was asked before."""
         return name in self._index
 
     @property
     def spacing(self) -> float:
-        """The time between two requests to a host for which nobody asks for more."""
+        """The time between two requests to a host for which no longer one is set."""
         return self._limits.spacing
 
     def min_spacing(self) -> Floats:

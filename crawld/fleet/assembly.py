@@ -153,15 +153,11 @@ class FleetControl:
         await self.store.start()
 
     async def run(self) -> None:
-        """Wake those who wait for changes, until cancelled; then let the database go."""
+        """Wake those who wait for changes, until cancelled; then close the database."""
         try:
             await self._watch.run()
         finally:
             await asyncio.shield(self.store.close())
-
-
-PHASES = (0.05, 0.55)
-"""Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
 
 
 class FleetAssembly(Assembly):
@@ -233,7 +229,8 @@ class FleetAssembly(Assembly):
             clock=self.clock,
             reporter=reporter,
             on_mail=self.mailbox.take,
-            phase=self._rng.uniform(*PHASES),
+            # Into each second of the database's time: after a round has begun, well before it ends.
+            phase=self._rng.uniform(0.05, 0.55),
         )
 
     @property

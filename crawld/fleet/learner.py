@@ -31,12 +31,9 @@ class LearnerLimits:
 LIMITS = LearnerLimits()
 
 
-# What hosts in general are like, learnt by all workers together: each tells the others what its own hosts say.
-
-
 @dataclass(frozen=True, slots=True)
 class SharedPriors:
-    """Tells and hears, again and again."""
+    """Exchanges host priors with the other workers, again and again."""
 
     ledger: SqlLedger
     learner: Callable[[], Learner | None]  # once there is one

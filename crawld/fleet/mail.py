@@ -9,7 +9,7 @@ PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "webs
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message to whoever holds a shard, by kind.
+    """A message to the holder of a shard, by kind.
 
     PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
     "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came

@@ -38,8 +38,6 @@ class MailboxLimits:
 LIMITS = MailboxLimits()
 
 
-# What reaches a worker and concerns pages or feeds that others hold: it is left for whoever does.
-
 log = logging.getLogger("crawld.fleet")
 
 LATER = (503, "try again later")
@@ -47,7 +45,7 @@ LATER = (503, "try again later")
 
 
 class Outbox:
-    """Implements `daemon.pushes.Others`: writes messages to the holders of other shards."""
+    """Leaves pushes about pages and feeds of other shards as messages to their holders."""
 
     def __init__(self, ledger: SqlLedger, store: SqlShardStore, shard_set: ShardSet, clock: Clock) -> None:
         self._ledger, self._store, self._shard_set, self._clock = ledger, store, shard_set, clock

@@ -76,7 +76,7 @@ class ShardSet:
     async def load(self, epochs: Mapping[int, int]) -> int:
         """Read shards and take them in; how many pages they have. Slots are served meanwhile.
 
-        Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
+        What the previous owner asked of a host in its last second is unknown: each waits one spacing.
         """
         gc.disable()  # millions of objects are made: to look through them for garbage again and again costs seconds
         try:
@@ -112,7 +112,7 @@ class ShardSet:
     def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
     ) -> None:
-        """Take over what the operator said of a host of ours; once more to the store, which may hold what we said."""
+        """Take over what the operator said of a host that is held; it is written again, over what may be queued."""
         if self.gate.knows(name):
             self.store.record_host(steer(self.gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay))
 

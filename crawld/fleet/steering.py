@@ -38,22 +38,20 @@ class FleetSteeringLimits:
     """Numbers that bound and tune this module."""
 
     look_seconds: float = 0.5
+    """Between two looks for changes, and whether a page that was asked for has been crawled."""
     read_seconds: float = 10.0
     """For which a reader who insists on a fresh copy waits unless it says how long."""
     kept_seconds: float = 60.0
     """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
     max_pages: int = 100_000
-    """About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
+    """About so many pages stand for all in a forecast: the process that answers may be a busy worker."""
 
 
 LIMITS = FleetSteeringLimits()
 
 
-# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
-
-
 class ChangeWatch:
-    """Looks at the fleet's latest number; `tell` wakes those who wait."""
+    """Watches for changes that other workers commit; `tell` wakes what waits for changes in this process."""
 
     def __init__(self, store: SqlFleetStore, tell: Callable[[], None]) -> None:
         self._store, self._tell = store, tell
@@ -68,9 +66,6 @@ class ChangeWatch:
                     self._tell()
                 seen = last
             await asyncio.sleep(LIMITS.look_seconds)
-
-
-"""Between two looks whether a page that was asked for has been crawled."""
 
 
 class FleetSteering:
@@ -150,7 +145,7 @@ class FleetSteering:
         return await self._store.adopt(wanted, origin=origin, now=self._clock.now())
 
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
-        """Retire pages, whoever listed them; the holders of their shards are told."""
+        """Retire pages of any origin; the holders of their shards are told."""
         return [page.url for page in await self._store.retire(urls, now=self._clock.now(), keep_out=keep_out)]
 
     async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
@@ -248,7 +243,7 @@ class FleetSteering:
         return Reason(Why.NOT_WORTH_IT, pages.scheduler.expected_at(page_id, now), text)
 
     def _expected_at(self, pages: StoredScheduler, page_id: int, reasons: Sequence[Reason], now: float) -> float | None:
-        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
+        """When the page is crawled if the level stays and no signal comes; None while it is not known."""
         if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
             return None
         waits = (reason.until for reason in reasons if reason.until is not None)

@@ -26,7 +26,7 @@ class Fetcher(Protocol):
         """Send the request and read its answer to the end or to its limit."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 P = ParamSpec("P")

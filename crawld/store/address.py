@@ -61,7 +61,7 @@ def check_place(file: Path) -> None:
 
 
 def keep_private(file: Path) -> None:
-    """Let nobody else read a SQLite file and what lies beside it: copies of pages and what was learnt are private.
+    """Make a SQLite file and what lies beside it private: copies of pages and what was learnt are the owner's.
 
     In a directory that is shared with a group (chmod g+s) its members may read. The one that locks it makes a file that
     is not there yet, so that SQLite makes its log with the same rights.

@@ -52,8 +52,7 @@ Row = Mapping[str, Any]
 Fields = tuple[Any, ...]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
-"""Verdicts that whoever follows the changes is told of."""
-SECONDS_PER_DAY = 86_400
+"""Verdicts that followers of the changes are told of."""
 EVERY = 1 << 40  # more signals than any page has
 _INDEX = {source: i for i, source in enumerate(SOURCES)}
 CRAWL = (
@@ -63,7 +62,6 @@ CRAWL = (
 """The columns of a row of `crawls`."""
 SIGNAL = ("page_id", "source", "seen_at", "claimed_at", "stale")
 """The columns of a row of `signals`."""
-_NO_SIGNALS = (0,) * len(SOURCES)
 
 
 def _none() -> list[int]:
@@ -253,7 +251,7 @@ class Batch:
         if predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
             return
         tenth = min(9, max(0, int(predicted * 10)))
-        sums = self.calibration.setdefault((int(crawl.at // SECONDS_PER_DAY), tenth), [0, 0, 0.0])
+        sums = self.calibration.setdefault((int(crawl.at // 86_400), tenth), [0, 0, 0.0])
         sums[0] += 1
         sums[1] += crawl.verdict is Verdict.UNCHANGED
         sums[2] += predicted
@@ -284,7 +282,7 @@ def crawl_row(crawl: Crawl) -> Fields:
         crawl.conditional,
         crawl.audit,
         crawl.reverted,
-        *(crawl.signals or _NO_SIGNALS),
+        *(crawl.signals or (0,) * len(SOURCES)),
     )
 
 

@@ -1,8 +1,8 @@
 """Changes as they are written: numbered in the order of commits, so that a number is a cursor.
 
 One connection writes, one transaction after the other, and each takes the numbers after the last one that is there.
-The workers of a fleet take them from a counter whose row stays locked until their transaction ends. So whoever has seen
-a number has seen every smaller one, also on PostgreSQL, and no number is left out.
+The workers of a fleet take them from a counter whose row stays locked until their transaction ends. So a reader of a
+number has seen every smaller one, also on PostgreSQL, and no number is left out.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _INSERT = inserting(tables.changes, "id", *_FIELDS)
 
 
 class ChangeSignal:
-    """Wakes whoever waits for changes when some are committed."""
+    """Wakes what waits for changes when some are committed."""
 
     def __init__(self) -> None:
         self._committed = asyncio.Event()
@@ -50,7 +50,7 @@ class ChangeSignal:
 
 
 async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
-    """The rows of a batch's changes but for their numbers, made before its pages are updated."""
+    """Change rows of a batch, not yet numbered, made before its pages are updated."""
     changed = [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
     return _told(batch.changes, await _gone_among(connection, changed))
 
@@ -122,19 +122,17 @@ async def _latest(
     return {int(page): int(version) for page, version in rows}
 
 
-# Changes by their numbers, and the kept versions of pages.
-
 MAX_SKIPPED = 100_000
 """Changes among which one answer looks for those of some kinds."""
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
-_WITH_OLD_COPY = (ChangeVerdict.BACK.value, ChangeVerdict.USAGE.value)
-"""Changes that bring no copy of their own: the one that the page had is theirs."""
+# Changes that bring no copy of their own have the one that the page had.
 _version = (
     select(func.max(_other.c.version)).where(
         _other.c.page_id == _change.page_id,
-        (_other.c.version == _change.id) | (_change.verdict.in_(_WITH_OLD_COPY) & (_other.c.version < _change.id)),
+        (_other.c.version == _change.id)
+        | (_change.verdict.in_([ChangeVerdict.BACK, ChangeVerdict.USAGE]) & (_other.c.version < _change.id)),
     )
 ).scalar_subquery()  # fmt: skip
 _previous = (

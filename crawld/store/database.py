@@ -18,11 +18,12 @@ from crawld.store.engine import as_store_error, is_damage, reading_engine, writi
 from crawld.store.lock import FileLock, lock_postgres
 from crawld.store.schema import copy_before_migration, migrate
 
-# Damage to the database, whoever meets it: nothing more is written, and whoever waits for it is told.
-
 
 class Damage:
-    """Watches every statement of the engines it is given; the first sign of damage counts, and is never taken back."""
+    """Watches every statement of the engines it is given for damage.
+
+    The first sign counts and is never taken back: nothing more is written, and waiters are told.
+    """
 
     def __init__(self, redacted_url: str) -> None:
         self._redacted_url = redacted_url
@@ -87,11 +88,10 @@ async def touch_tables(connection: AsyncConnection) -> None:
             (await connection.execute(select(table).order_by(*order).limit(1))).all()
 
 
-# The one connection that writes: transactions take turns on it.
-
-
 class WriteConnection:
-    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
+    """The one connection that writes: transactions take turns on it.
+
+    It is opened again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
 
     With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself. A transaction that takes
     longer than `seconds` is broken off. `check` runs first in each transaction and may refuse it.
@@ -176,7 +176,7 @@ def _migrating() -> asyncio.Lock:
 
 
 class Database:
-    """Opened by `open`, which migrates it and takes the lock, and let go by `close`."""
+    """Opened by `open`, which migrates it and takes the lock, and closed by `close`."""
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
@@ -253,7 +253,7 @@ class Database:
             raise StoreError(f"the database {self.redacted_url} is a fleet's: `crawld fleet run` starts a worker of it")
 
     async def close(self) -> None:
-        """Let it go."""
+        """Close the connections and release the lock."""
         if self._opened is None:
             return
         (connection, reading), self._opened = self._opened, None

@@ -58,7 +58,6 @@ _change = tables.changes.c
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 _TERM = re.compile(r'(-?)(?:"([^"]{1,200})"|(\S{1,100}))')
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_FTS = "fts5(title, text, content='', tokenize='unicode61 remove_diacritics 2')"
 
 
 # -- keeping --------------------------------------------------------------------------------------------------------
@@ -228,7 +227,8 @@ async def prepare_index(connection: AsyncConnection, *, search: bool) -> None:
         await connection.execute(text("DROP TABLE search_words"))
         await connection.execute(update(tables.documents).values(indexed=False))
     elif connection.dialect.name == "sqlite":
-        await connection.execute(text(f"CREATE VIRTUAL TABLE search_words USING {_FTS}"))
+        index = "fts5(title, text, content='', tokenize='unicode61 remove_diacritics 2')"
+        await connection.execute(text(f"CREATE VIRTUAL TABLE search_words USING {index}"))
         rank = "INSERT INTO search_words (search_words, rank) VALUES ('rank', 'bm25(5.0, 1.0)')"
         await connection.execute(text(rank))
     else:

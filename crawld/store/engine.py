@@ -40,8 +40,6 @@ class EngineLimits:
 LIMITS = EngineLimits()
 
 
-# Trying again where the trouble may pass, and saying it in a sentence where it does not.
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -110,14 +108,7 @@ async def fetch_within(connection: AsyncConnection, query: Select[Any], ranges: 
     return found
 
 
-DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
-"""SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
-DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
-"""PostgreSQL's: corrupted data or index, a file of the server, a table or a column that is missing."""
-DAMAGE_WORDS = ("malformed", "not a database", "no such table", "no such column", "has no column named")
-"""SQLite says a missing table as a plain error, and a driver may hand on the words without the code."""
 NO_DRIVER = "PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'"
-MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
 def writing_engine(address: Address, server_settings: dict[str, str] | None = None) -> AsyncEngine:
@@ -159,7 +150,7 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
         raise StoreError(f"there is no database at {address.file}: {where}")
     if not os.access(address.file, os.R_OK):
         raise access_refused(address.file)
-    # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
+    # Without a log beside it no process has the file open; opened plainly, SQLite would leave an empty log behind.
     quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
     url = address.url.set(database=address.file.as_uri(), query=query)
@@ -196,7 +187,7 @@ def _prepare_sqlite(engine: AsyncEngine, pragmas: tuple[str, ...]) -> None:
         cursor.execute("SELECT name FROM pragma_function_list WHERE name IN ('exp', 'ln')")
         present = {name for (name,) in cursor.fetchall()}
         cursor.close()
-        for name, function in MATHS:  # the views need them; some builds of SQLite come without
+        for name, function in (("exp", math.exp), ("ln", math.log)):  # for the views; some builds come without
             if name not in present:
                 dbapi_connection.create_function(name, 1, function, deterministic=True)
 
@@ -233,10 +224,15 @@ def is_damage(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF in DAMAGE_CODES:
+    if code is not None and code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}:
         return True
+    # PostgreSQL: corrupted data or index, a file of the server, a table or a column that is missing.
     state = str(getattr(error.orig, "sqlstate", None) or "")
-    return state in DAMAGE_STATES or any(words in str(error.orig) for words in DAMAGE_WORDS)
+    if state in {"XX001", "XX002", "58P01", "42P01", "42703"}:
+        return True
+    # SQLite says a missing table as a plain error, and a driver may hand on the words without the code.
+    signs = ("malformed", "not a database", "no such table", "no such column", "has no column named")
+    return any(sign in str(error.orig) for sign in signs)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -254,7 +250,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def as_store_error(error: BaseException, redacted_url: str) -> StoreError:
-    """What a driver's error means for whoever runs the daemon, and what to do; DamagedError where it is damage."""
+    """Returns a driver's error in the operator's words, with what to do; DamagedError where it is damage."""
     kind = DamagedError if is_damage(error) else StoreError
     said = str(getattr(error, "orig", None) or error).strip()
     if said in {"disk I/O error", "unable to open database file"} and _is_full(redacted_url):

@@ -1,4 +1,4 @@
-"""What is kept of the hooks: their figures, and how much waits for each."""
+"""Hooks: the changes that wait for each, and figures of what became of the rest."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ class Transport(Protocol):
         """Send the changes together; None where they were taken."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,6 @@ class StorePagesLimits:
 LIMITS = StorePagesLimits()
 
 
-# Several writers of one database: ids for new pages and hosts, the rows that each may write, and who is told.
-
 T = TypeVar("T")
 Sums = dict[tuple[int, int], list[float]]
 """Counts of calibration, by day and bin."""
@@ -142,7 +140,7 @@ class WriteScope(Protocol):
 
 
 class OneWriter:
-    """Nobody else writes: ids go on from the largest, and nobody has to be told."""
+    """The numbering of a single writer: ids follow the largest, and no other process is told."""
 
     async def begin(self, connection: AsyncConnection) -> None:
         """Nothing to wait for."""
@@ -160,7 +158,7 @@ class OneWriter:
         return range(first, first + len(hosts))
 
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
-        """Nobody to tell."""
+        """No other process to tell."""
 
     async def first_change(self, connection: AsyncConnection, count: int) -> int:  # noqa: ARG002 - for others
         """The number after the largest."""
@@ -272,7 +270,7 @@ class PageList:
                 yield Adoption(retired=retired)
 
     async def retire(self, urls: Iterable[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
-        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over.
+        """Retire the pages of these URLs, of any origin; unknown and retired ones are passed over.
 
         With `keep_out` every URL is remembered as one that no list brings back.
         """
@@ -531,7 +529,7 @@ async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]
 async def _tell_changes(
     connection: AsyncConnection, numbering: Numbering, pages: Sequence[Page], verdict: ChangeVerdict, now: float
 ) -> None:
-    """Tell whoever follows the changes that these pages went, or came back with the copy they had."""
+    """Record as changes that these pages went, or came back with the copy they had."""
     if not pages:
         return
     first = await numbering.first_change(connection, len(pages))

@@ -146,11 +146,11 @@ def _by_source(row: Mapping[Any, Any], name: str) -> dict[Source, Any]:
     return {source: row[f"{name}_{source.value}"] for source in SOURCES}
 
 
-# A thread with an event loop of its own: what is read for people costs the daemon's loop nothing.
-
-
 class ReadingThread:
-    """Runs coroutines in its own thread; it starts with the first and ends with `close`."""
+    """Runs coroutines in a thread with its own event loop, so that reports cost the daemon's loop nothing.
+
+    It starts with the first coroutine and ends with `close`.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -158,7 +158,7 @@ class ReadingThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises; whoever stops waiting cancels it."""
+        """Returns or raises what the coroutine does; a caller that stops waiting cancels it."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
 
     async def close(self) -> None:
@@ -207,7 +207,7 @@ class SqlReadModel:
     """
 
     def __init__(self, url: str, clock: Clock, *, live: LivePages | None = None, damage: Damage | None = None) -> None:
-        """`live` and `damage` are the running daemon's: whoever watches for damage is told of what is met here."""
+        """`live` and `damage` are the running daemon's: damage met here is reported to it."""
         self._address = parse_address(url)
         self._clock = clock
         self._live = live

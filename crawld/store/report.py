@@ -245,7 +245,7 @@ class Reader:
     """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
 
     def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
-        """With `damage`, inside the daemon: whoever watches it is told of damage that is met here."""
+        """With `damage`, inside the daemon: damage met here is reported to it."""
         self._address = parse_address(url)
         self._damage = damage
         self._engine: AsyncEngine | None = None
@@ -531,7 +531,7 @@ async def database_bytes(connection: AsyncConnection, address: Address) -> int:
 
 
 def free_bytes(address: Address) -> int | None:
-    """The space that is left on the disk of a SQLite database for whoever is not root; None for a server's."""
+    """The space left on the disk of a SQLite database for users other than root; None for a server's."""
     if address.file is None:
         return None
     disk = os.statvfs(address.file.parent)

@@ -119,7 +119,7 @@ def copy_before_migration(file: Path) -> None:
         try:
             (revision,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (None,)
         except sqlite3.Error:
-            return  # empty, or no database of ours: whoever migrates it says so
+            return  # empty, or not crawld's: `migrate` says so
         if revision == latest_revision() or revision not in known_revisions(migrations_directory()):
             return
         size, free = file.stat().st_size, shutil.disk_usage(file.parent).free

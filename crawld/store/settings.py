@@ -1,4 +1,4 @@
-"""Settings changed while running: their values, and the history of their changes."""
+"""What operators and readers leave in the database: settings changed while running, actions, and demand for copies."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Action:
     sentence: str
     undo: Mapping[str, Any] | None = None  # {"verb": …, "what": {…}}
     undone_at: float | None = None
-    result: Any = field(default=None, compare=False)  # what came of it, told to whoever did it and not kept
+    result: Any = field(default=None, compare=False)  # what came of it, told to the caller and not kept
 
     @property
     def undoable(self) -> bool:
@@ -68,19 +68,15 @@ async def write_setting(connection: AsyncConnection, name: str, value: str | Non
     await connection.execute(insert(tables.settings_changes), [{"at": now, "name": name, "old": old, "new": value}])
 
 
-# What operators did, and what undoes it.
-
-KEPT = 10_000
-"""The latest so many are kept."""
 _action = tables.actions.c
 
 
 async def add_action(connection: AsyncConnection, action: Action) -> int:
-    """Keep an action; its number. The oldest beyond those that are kept go."""
+    """Keep an action; its number. The latest ten thousand are kept."""
     undo = None if action.undo is None else json.dumps(action.undo)
     row = {"at": action.at, "who": action.who, "verb": action.verb, "sentence": action.sentence, "undo": undo}
     number = int((await connection.execute(insert(tables.actions).returning(_action.id), row)).scalar_one())
-    await connection.execute(delete(tables.actions).where(_action.id <= number - KEPT))
+    await connection.execute(delete(tables.actions).where(_action.id <= number - 10_000))
     return number
 
 
@@ -101,8 +97,6 @@ async def mark_undone(connection: AsyncConnection, number: int, at: float) -> bo
 def _action_of(row: Mapping[Any, Any]) -> Action:
     return Action(**dict(row) | {"undo": None if row["undo"] is None else json.loads(row["undo"])})
 
-
-# How often copies were asked for: kept for importance that follows it.
 
 _page = tables.pages.c
 _WEIGH = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(

@@ -40,7 +40,7 @@ _OF_HOSTS = _ALL.join_from(tables.hosts, tables.sources, _source.host == _host.n
 
 
 async def read_sources(connection: AsyncConnection, ranges: Ranges | None = None) -> Sequence[SourceFile]:
-    """Every source file, or those of hosts with these ids: whoever writes a file's row writes its host's, too."""
+    """Every source file, or those of hosts with these ids: a file's row is written together with its host's."""
     rows = await fetch(connection, _ALL) if ranges is None else await fetch_within(connection, _OF_HOSTS, ranges)
     return [_file(*row) for row in rows]
 

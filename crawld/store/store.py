@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
@@ -19,12 +20,7 @@ from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Document, ListedPages, Page, Wanted
 from crawld.model.signal import Signal, SignalGain, SignalTrust
 from crawld.model.web import Clock
-from crawld.store import documents, hosts, settings
-from crawld.store import estimates as dirty
-from crawld.store import estimates as learning
-from crawld.store import hosts as robots
-from crawld.store import settings as actions
-from crawld.store import settings as demand
+from crawld.store import documents, estimates, hosts, settings
 from crawld.store.batch import Batch, FreshnessPoint, Item, Record, fold
 from crawld.store.changes import ChangeSignal
 from crawld.store.commit_queue import QueuedItem
@@ -205,9 +201,19 @@ class Recording:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SAVED_AT_ONCE = 1_000
-DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE = 64, 4 << 20
-"""Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """Numbers that bound and tune this module."""
+
+    saved_at_once: int = 1_000  # estimates
+    documents_at_once: int = 64
+    document_bytes_at_once: int = 4 << 20
+    """Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
+
+
+LIMITS = StoreLimits()
 
 
 S = TypeVar("S", bound="SqlStore")
@@ -265,7 +271,7 @@ class SqlStore(Recording):
         self._writer.start()
 
     async def close(self) -> None:
-        """Commit what is queued and let go; StoreError where the database would not take it."""
+        """Commit what is queued and close; StoreError where the database would not take it."""
         if not self._database.is_open:
             return
         try:
@@ -293,7 +299,7 @@ class SqlStore(Recording):
             await self._pruning.count(connection, self._clock.now())
         async with self._connection.transaction() as connection:
             if self._scope is not None:
-                await self._scope.numbering.begin(connection)  # nobody adds a page to a host that is being forgotten
+                await self._scope.numbering.begin(connection)  # no page is added to a host that is being forgotten
             deleted = await self._pruning.step(connection, self._clock.now())
         async with self._connection.transaction() as connection:
             await give_back_space(connection)
@@ -331,7 +337,7 @@ class SqlStore(Recording):
                     self.changes.tell()
                 if part.returned and self._dirty is not None and self._scope is None:
                     # Pages that come back may have been dirty when they retired.
-                    self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
+                    self._dirty.found(await estimates.read_dirty(self._reading, [page.id for page in part.returned]))
                 yield part
 
     async def listed_pages(self, origin: str) -> ListedPages:
@@ -397,19 +403,19 @@ class SqlStore(Recording):
     @retried
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""
-        return await learning.read_age_curves(self._reading, self._ranges)
+        return await estimates.read_age_curves(self._reading, self._ranges)
 
     @retried
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
         async with self._connection.transaction() as connection:
-            await learning.write_age_curves(connection, self._scope, curves)
+            await estimates.write_age_curves(connection, self._scope, curves)
 
     @retried
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
+            await estimates.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
     @retried
     async def hosts(self) -> Sequence[HostState]:
@@ -421,7 +427,7 @@ class SqlStore(Recording):
     async def robots(self) -> Sequence[RobotsState]:
         """What is known of each robots.txt of hosts that have pages, the latest last."""
         async with self._reading.connect() as connection:
-            return await robots.read_robots(connection, self._ranges)
+            return await hosts.read_robots(connection, self._ranges)
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
@@ -452,23 +458,23 @@ class SqlStore(Recording):
     @retried_with_timeout
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
-        return await learning.latest_audits(self._reading, limit)
+        return await estimates.latest_audits(self._reading, limit)
 
     @retried_with_timeout
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
         if self._dirty is None:
-            return await dirty.dirty_pages(self._reading, limit)
+            return await estimates.dirty_pages(self._reading, limit)
         if not self._dirty.read and self._scope is None:
-            self._dirty.found(await dirty.read_dirty(self._reading))
+            self._dirty.found(await estimates.read_dirty(self._reading))
             self._dirty.read = True
         held = None if self._scope is None else self._scope.holds
-        return await dirty.not_retired(self._reading, self._dirty, limit, held)
+        return await estimates.not_retired(self._reading, self._dirty, limit, held)
 
     @retried_with_timeout
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
-        return await learning.crawled_pages(self._reading, after, limit, self._ranges)
+        return await estimates.crawled_pages(self._reading, after, limit, self._ranges)
 
     @retried_with_timeout
     async def histories(self, page_ids: Ints, *, max_per_page: int = 200, most: int = 20_000) -> Histories:
@@ -476,15 +482,15 @@ class SqlStore(Recording):
 
         Only the first pages are read once `most` observations were found.
         """
-        return await learning.read_histories(self._reading, page_ids, max_per_page, most)
+        return await estimates.read_histories(self._reading, page_ids, max_per_page, most)
 
     @retried
-    async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
+    async def save_estimates(self, new: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
-        for start in range(0, len(estimates), SAVED_AT_ONCE):
+        for start in range(0, len(new), LIMITS.saved_at_once):
             async with self._connection.transaction() as connection:
-                some = estimates[start : start + SAVED_AT_ONCE]
-                still = await learning.write_estimates(connection, self._scope, some, self._clock.now())
+                some = new[start : start + LIMITS.saved_at_once]
+                still = await estimates.write_estimates(connection, self._scope, some, self._clock.now())
             if self._dirty is not None:
                 self._dirty.estimated([estimate.page_id for estimate in some], still)
 
@@ -492,19 +498,19 @@ class SqlStore(Recording):
     async def demand(self) -> StoredDemand:
         """How often copies were asked for."""
         async with self._reading.connect() as connection:
-            return await demand.read_demand(connection, self._ranges)
+            return await settings.read_demand(connection, self._ranges)
 
     @retried
     async def save_demand(self, news: StoredDemand) -> None:
         """Write over what was kept of these pages' demand, and what they weigh by it."""
         async with self._connection.transaction() as connection:
-            await demand.write_demand(connection, self._scope, news)
+            await settings.write_demand(connection, self._scope, news)
 
     @retried
     async def forget_weights(self) -> None:
         """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
         async with self._connection.transaction() as connection:
-            await demand.forget_weights(connection, self._scope)
+            await settings.forget_weights(connection, self._scope)
 
     @retried_with_timeout
     async def setting(self, name: str) -> str | None:
@@ -526,19 +532,19 @@ class SqlStore(Recording):
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
         async with self._connection.transaction() as connection:
-            return await actions.add_action(connection, action)
+            return await settings.add_action(connection, action)
 
     @retried_with_timeout
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
         async with self._reading.connect() as connection:
-            return await actions.read_actions(connection, limit, number)
+            return await settings.read_actions(connection, limit, number)
 
     @retried
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
         async with self._connection.transaction() as connection:
-            return await actions.mark_undone(connection, number, at)
+            return await settings.mark_undone(connection, number, at)
 
     @retried
     async def prepare_documents(self, *, search: bool) -> int | None:
@@ -552,7 +558,7 @@ class SqlStore(Recording):
         """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
         async with self._reading.connect() as connection:
             return await documents.pending_copies(
-                connection, after, DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE, by_page=by_page
+                connection, after, LIMITS.documents_at_once, LIMITS.document_bytes_at_once, by_page=by_page
             )
 
     @retried
@@ -571,8 +577,8 @@ class SqlStore(Recording):
     async def tidy_documents(self, *, search: bool) -> int:
         """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
         async with self._reading.connect() as connection:
-            left = await documents.left_documents(connection, DOCUMENTS_AT_ONCE)
-            waiting = await documents.unindexed(connection, DOCUMENTS_AT_ONCE) if search else []
+            left = await documents.left_documents(connection, LIMITS.documents_at_once)
+            waiting = await documents.unindexed(connection, LIMITS.documents_at_once) if search else []
         if not left and not waiting:
             return 0
         async with self._connection.transaction() as connection:

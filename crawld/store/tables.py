@@ -218,7 +218,7 @@ exclusions = Table(  # pages removed by hand that no list and no sitemap brings 
     Column("at", Double, nullable=False),
 )
 
-changes = Table(  # what whoever follows the changes is told, in the order of commits
+changes = Table(  # what followers of the changes are told, in the order of commits
     "changes",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),  # one after the other, without gaps: the cursor

@@ -335,7 +335,7 @@ class VersionReader:
             answer = self._asked[page_id] = asyncio.get_running_loop().create_future()
             if self._task is None:
                 self._task = asyncio.create_task(self._answer(reading), name="store recall")
-        return await asyncio.shield(answer)  # whoever stops waiting must not take the answer from others
+        return await asyncio.shield(answer)  # a caller that stops waiting must not cancel it for others
 
     async def finish(self) -> None:
         """Return once no query runs."""
@@ -351,11 +351,11 @@ class VersionReader:
                     async with asyncio.timeout(self._seconds):
                         rows = await self._rows(reading, list(asked))
                     found = {row[0]: memory_of(SimpleNamespace(**dict(zip(_COLUMNS, row)))) for row in rows}
-                except Exception as error:  # noqa: BLE001  whoever asked raises it
+                except Exception as error:  # noqa: BLE001  raised by each caller
                     await self._drop()
                     for answer in asked.values():
                         answer.set_exception(error)
-                        answer.exception()  # seen, even where nobody waits any longer
+                        answer.exception()  # marked as retrieved, also where no caller waits any longer
                 else:
                     for page_id, answer in asked.items():
                         answer.set_result(found.get(page_id))

@@ -45,16 +45,13 @@ class Copy:
 
 
 class Copies(Protocol):
-    """The copies that are kept, for whoever reads them."""
+    """Source of the copies that are kept."""
 
     async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
         """The latest copy of a page; None where there is none.
 
         Of a page that is gone there is a copy only with `even_gone`: the last one held.
         """
-
-
-# What following the links of whole sites needs of the store.
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class PageLine:
     last_change_at: float | None
     gone_since: float | None
     freshness: float | None
-    next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
+    next_crawl_at: float | None  # as expected now; None where it is not known, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing

@@ -26,9 +26,7 @@ from crawld.model.estimate import AgeCurve
 from crawld.model.host import HostState
 from crawld.model.page import FROM_LIST, Page, Wanted
 from crawld.model.shards import shard_of_host, shard_of_id
-from crawld.store import estimates as learning
-from crawld.store import hosts, settings, tables
-from crawld.store import settings as actions
+from crawld.store import estimates, hosts, settings, tables
 from crawld.store.address import parse_address
 from crawld.store.database import Damage, Database, WriteConnection
 from crawld.store.engine import as_store_error, reading_engine, writing_engine
@@ -58,17 +56,17 @@ class FleetStoreLimits:
     read_seconds: float = 10.0
     """A server that has not answered for so long counts as out of reach."""
     view_seconds: float = 0.5
-    """For which one look at the fleet serves whoever asks."""
+    """For which one look at the fleet serves all callers."""
 
 
 LIMITS = FleetStoreLimits()
 
 
-# A fleet's database opened by one of those who share it: a worker, or a command.
-
-
 class FleetDatabase(Database):
-    """It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are."""
+    """A fleet's database opened by a worker or a command.
+
+    It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are.
+    """
 
     def __init__(self, url: str, scope: ShardScope) -> None:
         super().__init__(url)
@@ -82,7 +80,7 @@ class FleetDatabase(Database):
         return WriteConnection(engine, self.redacted_url, self.damage, shared=True, seconds=seconds, check=check_duty)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
-        """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""
+        """Learn what the fleet is. Tables of an older version are migrated only while no other process uses them."""
         found = await known_fleet(transaction, self.redacted_url)
         if await transaction.run_sync(check_revision, self.redacted_url) != latest_revision():
             alone = await transaction.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
@@ -93,9 +91,6 @@ class FleetDatabase(Database):
                 )
             await transaction.run_sync(migrate, self.redacted_url)
         self._scope.made_of(found.shards)
-
-
-# The settings of a whole fleet, by revision: the latest are in force for every worker.
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ class SharedSettings:
         await self.close()
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         await self._line.close()
 
     async def read(self) -> Revision | None:
@@ -181,7 +176,7 @@ class SqlFleetStore:
         self._opened = writing, reading
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._standing.close()
         if self._opened is not None:
             writing, reading = self._opened
@@ -227,22 +222,22 @@ class SqlFleetStore:
         """Keep what an operator did; its number."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
-                return await actions.add_action(connection, action)
+                return await settings.add_action(connection, action)
 
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
         with self._in_sentences():
             async with self._reading.connect() as connection:
-                return await actions.read_actions(connection, limit, number)
+                return await settings.read_actions(connection, limit, number)
 
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
-                return await actions.mark_undone(connection, number, at)
+                return await settings.mark_undone(connection, number, at)
 
     async def tell(self, mail: Sequence[Mail]) -> None:
-        """Leave messages to whoever holds their shards."""
+        """Leave messages to the holders of their shards."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
                 await leave_mail(connection, mail)
@@ -300,7 +295,7 @@ class SqlFleetStore:
                 return None
             async with self._reading.connect() as connection:
                 found = await hosts.read_hosts_named(connection, stored.hosts)
-            curves = await learning.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
+            curves = await estimates.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
         return StoredPart(1.0, stored, found, {name: curves[name] for name in stored.hosts if name in curves})
 
     async def stored_part(self, most: int, now: float) -> StoredPart:
@@ -322,7 +317,7 @@ class SqlFleetStore:
             stored, _ = await restore_pages(reading, None, of)
             async with reading.connect() as connection:
                 found = await hosts.read_hosts(connection, now, of)
-            return stored, found, await learning.read_age_curves(reading, of)
+            return stored, found, await estimates.read_age_curves(reading, of)
         finally:
             await reading.dispose()
 
@@ -333,7 +328,7 @@ class SqlFleetStore:
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the fleet's latest audits found our copy fresh, oldest first."""
         with self._in_sentences():
-            return await learning.latest_audits(self._reading, limit)
+            return await estimates.latest_audits(self._reading, limit)
 
     @contextmanager
     def _in_sentences(self) -> Iterator[None]:

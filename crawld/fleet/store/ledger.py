@@ -1,7 +1,7 @@
 """The ledger of a fleet on PostgreSQL: membership, leases, rounds and mail, each verb one transaction.
 
 Who may do what is decided by the database's clock and its locks on rows. A worker ends by one row that says so
-(`ended_at`), written by itself or by whoever finds its lease over; a renewal of that row waits for it and then fails.
+(`ended_at`), written by itself or by a worker that finds its lease over; a renewal of that row waits for it and fails.
 So a shard is free once its worker has ended, and never while a renewal of it can succeed.
 """
 
@@ -53,7 +53,7 @@ class Beat:
     draining: bool  # whether this worker is to give its shards away
     revision: int = 0  # of the fleet's settings; 0: none were applied yet
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
-    free: int = 0  # shards that nobody holds
+    free: int = 0  # shards that no worker holds
     level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
@@ -83,8 +83,6 @@ class LedgerLimits:
 
 LIMITS = LedgerLimits()
 
-
-# A connection of the ledger's own: every wait on it is bounded, and it is opened anew after it broke.
 
 SETTINGS = {
     "application_name": "crawld fleet",
@@ -151,11 +149,8 @@ class LedgerConnection:
             import asyncpg
         except ModuleNotFoundError:
             raise StoreError(NO_DRIVER) from None
-        # The last is raised where the server's goodbye came while nobody waited for an answer.
+        # The last is raised where the server closed the connection while no statement ran.
         return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
-
-
-# Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once.
 
 
 async def clear_round(
@@ -231,7 +226,7 @@ class SqlLedger:
         self._shards = found["shards"]
 
     async def close(self) -> None:
-        """Let the connections go; the lease goes on until it ends or `leave` was called."""
+        """Close the connections; the lease goes on until it ends or `leave` was called."""
         await self._beats.close()
         await self._verbs.close()
 
@@ -279,7 +274,7 @@ class SqlLedger:
         if found is None:
             raise LeaseLostError(f"the lease of {worker} has ended")
         rates = dict(zip(found["grant_rounds"], found["grant_rates"], strict=True))
-        for due in found["due"]:  # the next round, and the one under way where nobody has cleared it in time
+        for due in found["due"]:  # the next round, and the one under way where it was not cleared in time
             rates[due] = await clear_round(self._beats, worker, due, found["bandwidth"], self._round)
         self._read = set(found["mail_ids"])  # last: what a beat that fails has read is read again
         return Beat(
@@ -337,7 +332,7 @@ class SqlLedger:
         await self._verbs.rows(statements.LEAVE, worker)
 
     async def send(self, mail: Sequence[Mail]) -> None:
-        """Leave messages for whoever holds these shards, now or next."""
+        """Leave messages for the present or next holders of these shards."""
         if mail:
             shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
             await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])

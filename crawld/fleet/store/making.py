@@ -36,7 +36,7 @@ _STATEMENTS = {kind: text(_NEXT_IDS.format(kind=kind)) for kind in ("pages", "ho
 _NEXT_NUMBERS = text(
     "UPDATE fleet_counters SET value = value + :count WHERE name = :name"
     " RETURNING value - :count + 1, set_config('synchronous_commit', 'on', true)"
-)  # whoever has seen a number relies on it: the commit waits for the disk, and for all that was committed before
+)  # readers rely on a number once seen: the commit waits for the disk, and for all that was committed before
 
 
 async def next_ids(
@@ -44,7 +44,7 @@ async def next_ids(
 ) -> dict[int, int]:
     """The first id of as many new ones as each shard needs; the others follow one by one.
 
-    They are ours even where the transaction is rolled back and others take the same: then none of ours was written.
+    Where the transaction is rolled back others may take the same: then none of these was written.
     """
     if not counts:
         return {}
@@ -62,14 +62,12 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
     return first
 
 
-# Messages to whoever holds a shard, left in the transaction that they tell of or by themselves.
-
 READ_ANEW = ("pages", "host")
-"""Kinds that tell what whoever loads a shard reads by itself."""
+"""Kinds that the loading of a shard makes superfluous."""
 
 
 async def leave_mail(connection: AsyncConnection, mail: Sequence[Mail]) -> None:
-    """Leave messages with the transaction of this connection."""
+    """Leave messages to the holders of shards in the transaction of this connection."""
     if mail:
         rows = [{"shard": one.shard, "kind": one.kind, "body": packed(one.body)} for one in mail]
         await connection.execute(insert(tables.mail), rows)

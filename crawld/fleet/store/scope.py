@@ -21,8 +21,6 @@ from crawld.store.sources import Poll
 log = logging.getLogger("crawld.fleet")
 
 T = TypeVar("T")
-CALIBRATION_SECONDS = 5.0
-"""Between two commits of a worker that add to the counts of the day."""
 
 
 class ShardsLostError(Exception):
@@ -50,7 +48,7 @@ class HeldCalibration:
         for key, numbers in news.items():
             before = sums.get(key, [0.0] * len(numbers))
             sums[key] = [old + new for old, new in zip(before, numbers, strict=True)]
-        if now - self._written_at < CALIBRATION_SECONDS:
+        if now - self._written_at < 5.0:  # seconds between two commits of a worker that add to the counts of the day
             self._next = sums
             return {}
         self._next, self._written_at = {}, now
@@ -128,7 +126,7 @@ class ShardScope:
                 return None
 
     async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
-        """ShardsLostError where one of these shards has another epoch by now; nobody claims them until the commit."""
+        """ShardsLostError where one of these shards has another epoch by now; none is claimed until the commit."""
         lost = set(epochs) - await holding(connection, epochs)
         if lost:
             raise ShardsLostError(lost)

@@ -10,9 +10,7 @@ from crawld.model.estimate import AgeCurve, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.shards import shard_of_id
-from crawld.store import estimates as learning
-from crawld.store import hosts
-from crawld.store import hosts as robots
+from crawld.store import estimates, hosts
 from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import QueuedItem
 from crawld.store.database import Database
@@ -32,18 +30,14 @@ class StoredShards:
     age_curves: Mapping[str, AgeCurve]
 
 
-MAX_ANSWER_SECONDS = 15.0
-"""After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""
-
-
 class SqlShardStore(SqlStore):
     """Shares the database with other workers: what it writes is fenced by the epochs of its shards.
 
     A record is written under the epoch that its shard had when it was queued, so one that a lost lease outlived is
-    written only where nobody else has held the shard since.
+    written only where no other worker has held the shard since.
     """
 
-    max_answer_seconds = MAX_ANSWER_SECONDS
+    max_answer_seconds = 15.0  # a cut connection may never say so, and all that follows would wait
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
         self._held = ShardScope()
@@ -90,9 +84,9 @@ class SqlShardStore(SqlStore):
             return StoredShards(
                 pages=pages,
                 hosts=await hosts.read_hosts(connection, self._clock.now(), of_these),
-                robots=await robots.read_robots(connection, of_these),
+                robots=await hosts.read_robots(connection, of_these),
                 sources=await read_sources(connection, of_these),
-                age_curves=await learning.read_age_curves(self._reading, of_these),
+                age_curves=await estimates.read_age_curves(self._reading, of_these),
             )
 
     @retried_with_timeout
@@ -104,11 +98,11 @@ class SqlShardStore(SqlStore):
     @retried_with_timeout
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
-        return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
+        return await estimates.crawled_pages(self._reading, after, limit, ranges(shards))
 
     @retried
     async def prune_own(self) -> int:
-        """Delete a little of what pages of ours have too much of: every worker does; `prune` is one worker's duty."""
+        """Delete some surplus rows of this worker's pages; `prune` is one worker's duty."""
         async with self._connection.transaction() as connection:
             return await self._pruning.prune_grown(connection)
 
@@ -119,7 +113,7 @@ class SqlShardStore(SqlStore):
         epoch = self._held.last.get(shard)
         if epoch is not None:
             return self._writer.put(item, (shard, epoch))
-        # Of hosts of others we know what redirects taught us, and files there that a robots.txt of ours names.
+        # Hosts of other workers are known by redirects, and by files that a robots.txt of this one's names.
         if not isinstance(item, HostState | RobotsState | Poll):
             self._held.drop(1, [shard])
         return False

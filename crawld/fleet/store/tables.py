@@ -51,7 +51,7 @@ shards = Table(
     "fleet_shards",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("worker", Text),  # who holds it; nobody where that worker has ended
+    Column("worker", Text),  # who holds it; it is free where that worker has ended
     Column("epoch", BigInteger, nullable=False, server_default="0"),
 )
 

@@ -36,8 +36,6 @@ Progress = Callable[[str, int, int], None]
 ROWS_AT_ONCE = 20_000
 OF_PAGES, OF_HOSTS = frozenset({"page_id", "alias_of"}), frozenset({"host_id"})
 """Columns that hold ids of pages, and of hosts."""
-OF_A_FLEET = ("list of the fleet",)
-"""Settings that mean nothing to a single daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,8 @@ async def write_out(source: str, target: str, told: Progress) -> dict[str, int]:
             )
         copied = await _copy_all(reading, writing, await _numbered(reading), told)
         setting = of_pages.settings
-        await writing.execute(delete(setting).where(setting.c.name.in_(OF_A_FLEET)))
+        # A setting that means nothing to a single daemon.
+        await writing.execute(delete(setting).where(setting.c.name.in_(["list of the fleet"])))
         steered = await writing.scalar(select(setting.c.name).where(setting.c.name == "bandwidth"))
         if steered is None:
             value = {"name": "bandwidth", "value": repr(row.bandwidth), "changed_at": row.made_at}

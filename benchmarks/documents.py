@@ -34,7 +34,8 @@ from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
 from crawld.show.api.access import make_token
-from crawld.store.contract import PendingCopy, Record
+from crawld.store.batch import Record
+from crawld.store.documents import PendingCopy
 from crawld.store.read_model import SqlReadModel
 from crawld.store.store import SqlStore
 from tests.support.process import free_port

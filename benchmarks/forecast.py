@@ -192,7 +192,7 @@ def compare(site: Site, contestant: Contestant, multiple: float, key: int, repea
     """Forecast, then let the scheduler run."""
     rate = multiple * site.bandwidth
     scheduler, gate = site.scheduler(contestant, rate)
-    point = Forecast(scheduler.believed(0.0), gate.least_spacing(), GreedyNcis(), contestant.intervals).at(rate)
+    point = Forecast(scheduler.believed(0.0), gate.min_spacing(), GreedyNcis(), contestant.intervals).at(rate)
     start = 10.0 + 3.0 * site.population.pages / rate
     world = draw_world(site.population, start + 60.0 + 30.0 / multiple, key)
     run = simulate(world, GatedCrawler(scheduler, gate, site.hosts), rate)

@@ -12,10 +12,10 @@ import numpy as np
 from crawld.crawl.learner import Learner
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store.contract import Floats, Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 
 
@@ -40,7 +40,7 @@ class NullSink:
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Forget them too."""
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:

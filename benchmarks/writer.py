@@ -32,8 +32,8 @@ from crawld.model.signal import SOURCES
 from crawld.store import bulk as copying
 from crawld.store import bulk as for_rows
 from crawld.store.address import parse_address
+from crawld.store.batch import Record
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import Record
 from crawld.store.engine import writing_engine
 from crawld.store.store import SqlStore
 from tests.support.postgres import fresh_database, newest_binaries, running_server

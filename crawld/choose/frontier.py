@@ -192,7 +192,7 @@ class Frontier(ValueChooser):
                 row, value = self._sharpen(places, now)
             if row is not None and (value >= bounds.level or bounds.sink(value)):
                 break
-            if row is None and self._nobody(now):
+            if row is None and self._nothing_pickable(now):
                 return None
             above = bounds.above(value, now)
             if not len(above) or (len(above) <= LIMITS.asked and self._asked < LIMITS.rarely):
@@ -206,7 +206,7 @@ class Frontier(ValueChooser):
         bounds.lowest_pick = min(bounds.lowest_pick, value)
         return row
 
-    def _nobody(self, now: float) -> bool:
+    def _nothing_pickable(self, now: float) -> bool:
         """Whether surely no page can be picked now."""
         if self._bounds.level == 0:
             return True

@@ -415,7 +415,7 @@ class Scheduler:
         if len(rows):
             self.chooser.learn(rows, self._pages.beliefs(rows), self._pages.boost[rows], since[here][still])
 
-    def age_by(self, host: int, curve: AgeCurve | None) -> None:
+    def set_age_curve(self, host: int, curve: AgeCurve | None) -> None:
         """Let the copies of a host's pages age by this curve; None: by plain time."""
         self._ages.put(host, curve)
 
@@ -523,7 +523,7 @@ class Scheduler:
         return float(self.chooser.value_of(self._row_of.rows([page_id]), now)[0])
 
     def worth(self, page_ids: Sequence[int], now: float) -> tuple[Floats, Floats]:
-        """The crawl values and the freshness of pages; of one that is not here 0 and 1, so that nobody waits for it."""
+        """The crawl values and the freshness of pages; 0 and 1 of one that is not here, so that none waits for it."""
         value, fresh = np.zeros(len(page_ids)), np.ones(len(page_ids))
         here = np.array([page_id in self._row_of for page_id in page_ids], dtype=np.bool_)
         rows = self._row_of.rows(page_id for page_id in page_ids if page_id in self._row_of)
@@ -553,7 +553,7 @@ class Scheduler:
         return float(np.sum(weights * fresh)) / total if total > 0 else None
 
     def believed(self, now: float) -> Believed:
-        """What a forecast needs of all pages: columns of ours, which another thread may read."""
+        """What a forecast needs of all pages: copied columns, which another thread may read."""
         pages = self._pages
         waiting = np.isnan(pages.copied[: pages.size]) & (pages.not_before[: pages.size] > now)
         return Believed(

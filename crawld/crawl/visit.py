@@ -42,7 +42,7 @@ from crawld.read.page.head import Head, canonical_in_header, read_head
 from crawld.read.page.markup import page_language, page_title
 from crawld.read.page.rules import DigestRule
 from crawld.read.usage import said_in_head, said_in_headers
-from crawld.store.contract import Record
+from crawld.store.batch import Record
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from crawld.crawl.learner import EstimateFanOut, Learner
 from crawld.crawl.loop import Crawler
 from crawld.crawl.polls import Discoverer, Polls
 from crawld.crawl.pushes import Others, Pushes
-from crawld.crawl.reads import Reads
+from crawld.crawl.reads import FreshReads, Reads
 from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import FollowedSite, SiteLinks
 from crawld.fetch.http import HttpFetcher, Timeouts
@@ -50,6 +50,7 @@ from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
+from crawld.show.actions import Control, Reload
 from crawld.show.api.access import Access, make_token
 from crawld.show.api.app import ControlServer
 from crawld.show.api.endpoints import EndpointParts as ApiParts
@@ -66,10 +67,10 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
-from crawld.store.control import Control, Copies, FreshReads, Reload
 from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore
+from crawld.store.views import Copies
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from crawld.model.units import format_rate
 from crawld.model.web import Clock, Fetcher, Workers
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.page_set import PageSet
-from crawld.store.contract import FreshnessPoint, Store
-from crawld.store.control import Reload
+from crawld.show.actions import Reload
+from crawld.store.batch import FreshnessPoint
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ Service = Callable[[], Awaitable[None]]
 class Daemon:
     """Everything that runs, put together by wiring."""
 
-    store: Store
+    store: SqlStore
     fetcher: Fetcher
     scheduler: Scheduler
     crawler: Crawler

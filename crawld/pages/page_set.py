@@ -14,13 +14,16 @@ import numpy as np
 from crawld.choose.freshness import SKEW
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.model.estimate import Floats, Ints
 from crawld.model.host import HostState
 from crawld.model.page import FROM_MOVE, MAX_IMPORTANCE, Page, PageState, Wanted
 from crawld.model.units import LIMITS as UNITS_LIMITS
 from crawld.model.units import format_duration
 from crawld.pages.aliases import Aliases, Index
 from crawld.pages.pages import Pages
-from crawld.store.contract import Adoption, Floats, Ints, MayRetire, Store, StoredPages, always
+from crawld.store.pages import Adoption, MayRetire, always
+from crawld.store.restoring import StoredPages
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class PageSet:
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         pages: Pages,
         scheduler: Scheduler,
         gate: HostGate,
@@ -80,7 +83,7 @@ class PageSet:
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         """Where the pages are kept."""
         return self._store
 
@@ -131,7 +134,7 @@ class PageSet:
                 await asyncio.sleep(0)
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
-            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+            self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
         _check_clock(newest, now)
         return count

@@ -15,12 +15,11 @@ from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import Prior, first_guess
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Floats, Histories
 from crawld.model.signal import SOURCES, sitemap_source
 from crawld.model.units import DAY
 from crawld.research.crawler import UNBOUND, Learnt
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
-from crawld.store.contract import Floats
 
 
 @dataclass(frozen=True)
@@ -148,10 +147,10 @@ class SchedulerSink:
         """Let the scheduler weigh changes by how much of the text they change."""
         self._scheduler.signify(page_ids, significance)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
-            self._scheduler.age_by(self._numbers[host], curve)
+            self._scheduler.set_age_curve(self._numbers[host], curve)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ CHILD = f"""
 import asyncio, sys, time
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import PageState, Wanted
-from crawld.store.contract import Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 
 async def main():

@@ -19,14 +19,14 @@ from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
+from crawld.show.actions import Steered
 from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy
 from crawld.show.api.refusals import CONTROL, Handler, actor_of, errors_are_sentences, read_body, status
 from crawld.show.api.routes import add_v1
-from crawld.store.contract import Action
-from crawld.store.control import Steered
+from crawld.store.settings import Action
 
 
 @dataclass(frozen=True)

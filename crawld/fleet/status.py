@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from crawld.choose.page_table import Intervals
 from crawld.crawl.audits import Audits
-from crawld.fleet.contracts import FleetStore
+from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.host import MAX_NAMED, HostsInTrouble, SitesTurningAway, TroubledHosts
 from crawld.model.metrics import MeasuredFreshness, RecentSlots
 from crawld.show.report import RobotsUnavailable, Status, StoreStatus
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 
 
 def merged_status(view: FleetView, measured: tuple[float, float, float] | None, intervals: Intervals) -> Status:
@@ -152,7 +152,7 @@ Spent = Counter[tuple[str, str]]
 class FleetHistory:
     """Adds up what the workers reported; `record` is how the worker that does it writes a point."""
 
-    def __init__(self, store: FleetStore, record: Callable[[FreshnessPoint], None], tick_seconds: float) -> None:
+    def __init__(self, store: SqlFleetStore, record: Callable[[FreshnessPoint], None], tick_seconds: float) -> None:
         self._store, self._record, self._tick = store, record, tick_seconds
 
     async def run(self) -> None:

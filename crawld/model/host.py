@@ -45,6 +45,16 @@ class HostTrouble:
 
 
 @dataclass(frozen=True, slots=True)
+class RobotsFailure:
+    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
+
+    origin: str
+    reason: str
+    failures: int
+    until: float  # UTC seconds: when it is tried again
+
+
+@dataclass(frozen=True, slots=True)
 class TroubledHosts:
     """Hosts in one kind of trouble: how many, with how many pages, and the largest of them."""
 

@@ -11,14 +11,65 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from crawld.model.errors import InputError
+from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Wanted
 from crawld.model.units import format_rate, many
 from crawld.model.url import host_of
 from crawld.model.web import Clock
+from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules, Selector, rule_for
 from crawld.show.report import Explanation, Status
-from crawld.store.contract import Action, Adoption, Listed
-from crawld.store.control import Refreshed, Reload, Steered
+from crawld.store.pages import Adoption, Listed
+from crawld.store.settings import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What came of reading the settings and the URL list again."""
+
+    applied: Sequence[str] = ()  # settings that took effect
+    waiting: Sequence[str] = ()  # settings that wait for a restart
+    refused: str | None = None  # why everything stayed as it was
+    listed: "ListNews | None" = None  # what the list did; None where there is none
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        if self.refused is not None:
+            return f"kept the old settings: {self.refused}"
+        applied = ", ".join(self.applied) or "nothing changed"
+        parts = [f"took over the settings: {applied}"]
+        if self.waiting:
+            parts.append(f"after a restart: {', '.join(self.waiting)}")
+        if self.listed is not None:
+            parts.append(f"list: {self.listed.sentence}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """A host after it was steered."""
+
+    state: HostState
+    spacing: float  # seconds between two requests, whoever set it
+    kept: bool  # whether it is in the database; otherwise it is written once the store can write
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What became of a page that was asked for now.
+
+    `state` is crawled, waiting (it is asked as soon as its host may be), refused (robots.txt forbids it), or unknown
+    (it is not on the list); `sentence` says so to people.
+    """
+
+    url: str
+    state: str
+    sentence: str
+    verdict: str | None = None
+    at: float | None = None  # when the request left
+    status: int | None = None
+    trouble: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +182,7 @@ class ActionStore(Protocol):
 
 
 class Actions:
-    """Does what people and programs ask for, in their name, and undoes it."""
+    """Does, logs, keeps and undoes everything that people and programs do to a crawl."""
 
     def __init__(self, control: Control, store: ActionStore, clock: Clock) -> None:
         self._control, self._store, self._clock = control, store, clock
@@ -149,7 +200,20 @@ class Actions:
         }
 
     async def act(self, who: str, verb: str, what: What) -> Action:
-        """Does something in a person's or program's name."""
+        """Do something in somebody's name; InputError where it cannot be done.
+
+        | verb | what | result |
+        |---|---|---|
+        | add | wanted: [[url, importance], …], origin (by hand unless given) | Adoption |
+        | remove | urls | the URLs of pages that were here |
+        | refresh | urls, wait (seconds) | a Refreshed for each |
+        | host | host, and any of blocked, delay, drop_delay | Steered |
+        | bandwidth | rate | None |
+        | pause, resume | | None |
+        | ignore | url, selectors, host (whether on all pages of the host) | the Marks made |
+        | compare | marks (numbers) | None: these parts are compared again |
+        | read | until (a change) | None: changes up to it were seen |
+        """
         if verb not in self._verbs:
             raise InputError(f"{verb!r} is not something that can be done")
         sentence, result, undo = await self._verbs[verb](what)
@@ -162,7 +226,7 @@ class Actions:
         return replace(action, id=await self._store.add_action(action))
 
     async def undo(self, who: str, number: int) -> Action:
-        """Undo an action, once."""
+        """Undo an action; InputError where it is unknown, cannot be undone or was undone already."""
         action = await self.get(number)
         if action is None or action.undo is None:
             raise InputError("this cannot be undone")
@@ -179,7 +243,7 @@ class Actions:
         return next(iter(await self._store.actions(1, number)), None)
 
     async def read_until(self) -> int:
-        """The newest change that was marked as read."""
+        """The newest change that the operator has marked as read, 0 before the first mark."""
         return int(await self._store.setting(READ_UNTIL) or 0)
 
     async def _add(self, what: What) -> Done:

@@ -15,21 +15,19 @@ from crawld.crawl.loop import Crawler
 from crawld.crawl.reasons import blocked_hosts
 from crawld.crawl.slot_log import bottleneck
 from crawld.model.errors import InputError
-from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
+from crawld.model.host import MAX_NAMED, HostState, RobotsFailure, sum_up_turned_away
 from crawld.model.metrics import HookStanding, MeasuredFreshness
 from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
 from crawld.model.url import host_of, identity
-from crawld.model.web import RobotsFailure
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
-from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
 from crawld.show.report import Explanation, RobotsUnavailable, Status, StoreStatus
-from crawld.store.contract import Adoption
-from crawld.store.control import Refreshed, Reload, Steered
+from crawld.store.pages import Adoption
 
 log = logging.getLogger("crawld")
 BANDWIDTH, PAUSED = "bandwidth", "paused"
@@ -40,7 +38,7 @@ KEPT_SECONDS = 5.0
 
 
 class Steering:
-    """Implements `Control` over the daemon's parts."""
+    """The `Control` of a daemon."""
 
     def __init__(
         self,
@@ -117,6 +115,7 @@ class Steering:
             evaluations=chooser.pages.evaluations,
             picks=chooser.picks,
             faults=status.faults,
+            starting=status.starting,
             reload_refused=status.reload_refused,
             list_held_back=status.list_held_back,
             pid=os.getpid(),

@@ -17,7 +17,7 @@ from crawld.model.fetched import TURNED_AWAY
 from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
-from crawld.store.views import ReadModel
+from crawld.store.read_model import SqlReadModel
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ class Costly:
 
 @dataclass(slots=True)
 class DaemonMetrics:
-    """Collects the figures of a daemon from its parts."""
+    """Figures for Prometheus, read from the daemon's parts."""
 
     crawler: Crawler
-    read: ReadModel
+    read: SqlReadModel
     lag: LoopLag
     freshness: FreshnessNow
     signals: Callable[[], dict[tuple[str, str], int]]

@@ -11,13 +11,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, TypeAdapter
 
-from crawld.model.host import HostsInTrouble, SitesTurningAway
+from crawld.model.host import HostsInTrouble, RobotsFailure, SitesTurningAway
 from crawld.model.metrics import HistoryPoint, HookStanding, MeasuredFreshness, RecentSlots
 from crawld.model.page import OverduePages, PageState
 from crawld.model.signal import Source
 from crawld.model.units import format_duration, format_moment, format_rate
 from crawld.model.units import many as _many
-from crawld.model.web import RobotsFailure
 from crawld.model.why import IDLE, ToldReason, Why
 
 
@@ -128,6 +127,7 @@ class Status(JsonReport):
     evaluations: int = 0
     picks: int = 0
     faults: int = 0
+    starting: str | None = None
     reload_refused: str | None = None
     list_held_back: str | None = None
     pid: int | None = None
@@ -179,14 +179,6 @@ class DaemonState:
     pid: int | None = None
 
 
-SEVERE = frozenset(
-    {"not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"}
-)
-"""Kinds that mean that pages are not crawled, or that something is lost."""
-NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
-"""Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
-
-
 TURNED_AWAY_SENTENCES = {
     "bot_wall": (
         "keeps bots out with a challenge",
@@ -213,7 +205,9 @@ class TroubleReport:
     @property
     def severe(self) -> bool:
         """Tells whether crawling has stopped or something is lost."""
-        return self.kind in SEVERE
+        return self.kind in {
+            "not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +376,9 @@ def _slots(summary: Summary) -> Iterator[TroubleReport]:
     if daemon is None or daemon.slots.slots < LIMITS.min_slots:
         return
     slots = daemon.slots
-    if slots.idle >= LIMITS.idle_share * slots.slots and Why(next(iter(slots.idle_because))) not in NO_TROUBLE:
+    many_idle = slots.idle >= LIMITS.idle_share * slots.slots
+    # Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow.
+    if many_idle and Why(next(iter(slots.idle_because))) not in {Why.MIN_INTERVAL, Why.NOT_WORTH_IT}:
         yield TroubleReport("idle_slots", idle(daemon))
     lasting = slots.skipped_spans >= LIMITS.min_skipped_spans
     if slots.skipped > LIMITS.skipped_share * slots.slots and lasting:

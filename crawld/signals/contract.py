@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from crawld.model.signal import SOURCES, Claimed, Signal
-from crawld.store.contract import Poll
+from crawld.store.sources import Poll
 
 T = TypeVar("T")
 Slices = Generator[None, None, T]

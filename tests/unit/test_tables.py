@@ -11,10 +11,9 @@ from rich.console import Console
 from crawld.cli import explain, host, stats, tables
 from crawld.cli.explain import explained, last_trouble
 from crawld.cli.remote import Answer
-from crawld.model.host import HostsInTrouble
+from crawld.model.host import HostsInTrouble, RobotsFailure
 from crawld.model.metrics import HookStanding
 from crawld.model.page import OverduePages
-from crawld.model.web import RobotsFailure
 from crawld.research.demo import print_report
 from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
 from crawld.show.report import LinkFigures, RobotsUnavailable, StoreStatus, Summary, troubles

@@ -9,15 +9,18 @@ from typing import Any, Self
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from crawld.crawl.reads import FreshReads
 from crawld.model.errors import InputError
 from crawld.model.mistakes import mistakes
 from crawld.model.web import Clock
+from crawld.pages.documents import StoredTexts
 from crawld.show.actions import Control
 from crawld.show.api.refusals import read_body
 from crawld.show.metrics import DaemonMetrics
 from crawld.show.report import adapter
-from crawld.store.control import Copies, FreshReads
-from crawld.store.views import ChangeEvents, PageTexts, ReadModel
+from crawld.store.changes import ChangeSignal
+from crawld.store.read_model import SqlReadModel
+from crawld.store.views import Copies
 
 BODY_BYTES = 2**20
 """Of a request: what is parsed in one go stops the loop for some 10 ms at the most."""
@@ -42,12 +45,12 @@ class RequestModel(BaseModel):
 class EndpointParts:
     """Parts of the daemon that endpoints answer from."""
 
-    read: ReadModel
+    read: SqlReadModel
     control: Control
     copies: Copies
     fresh: FreshReads
-    texts: PageTexts
-    events: ChangeEvents
+    texts: StoredTexts
+    events: ChangeSignal
     clock: Clock
     metrics: DaemonMetrics
 

@@ -14,7 +14,7 @@ from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
 from crawld.show.api.refusals import Handler
 from crawld.show.report import Status, adapter
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 
 # The OpenAPI 3.1 description, made from the models that check requests and write answers.

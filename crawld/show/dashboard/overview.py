@@ -14,7 +14,7 @@ from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look
 from crawld.show.dashboard.rendering import Expected, Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
 from crawld.show.report import Status, Summary, TroubleReport, troubles
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 
 

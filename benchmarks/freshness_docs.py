@@ -1,4 +1,4 @@
-"""docs/results.md, docs/results.csv, their picture and README's table, from what the benchmarks printed as JSON.
+"""docs/results.md, its CSV files, their picture and README's table, from what the benchmarks printed as JSON.
 
 `python -m benchmarks.freshness_docs FILE...` takes runs of `benchmarks.freshness`, one or one for each part, and of
 `benchmarks.signals`; of signals alone it renews their section. With --small it prints README's small table alone and
@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from crawld.choose.policies import POLICIES
@@ -23,6 +24,8 @@ from tests.support.freshness.worlds import DRAWN, EQUAL, HISTORY, HONEST, MIX, N
 ROOT = Path(__file__).parents[1]
 RESULTS, PICTURE, README = ROOT / "docs" / "results.md", ROOT / "docs" / "freshness.svg", ROOT / "README.md"
 EVERYTHING = ROOT / "docs" / "results.csv"
+SIGNALS, TARGETS = ROOT / "docs" / "signals.csv", ROOT / "docs" / "signal_targets.csv"
+RULES = ROOT / "docs" / "rules.csv"
 BEGIN, END = "<!-- the table of docs/results.md -->", "<!-- its end -->"
 COLUMNS = {
     (NCIS, DRAWN): "Busa-Fekete et al. 2025 worlds",
@@ -54,6 +57,8 @@ SMALL_ROWS = {
 SMALL_BEGIN, SMALL_END = "<!-- the small table of docs/results.md -->", "<!-- end of the small table -->"
 
 SIGNALS_BEGIN, SIGNALS_END = "<!-- what benchmarks.signals measured -->", "<!-- end of what it measured -->"
+
+FRESHNESS_OF = ("round_robin", "deaf", "crawld", "known")
 
 Row = Mapping[str, Any]
 
@@ -101,8 +106,7 @@ def head_table(rows: Sequence[Row]) -> str:
 
 
 def _lead(row: Row) -> str:
-    error = "" if row["stderr"] is None else f" ± {row['stderr']:.3f}"
-    lead = f"{row['lead']:+.3f}{error}".replace("-", "−")
+    lead = f"{row['lead']:+.3f}".replace("-", "−")
     return lead if row["above"] or abs(row["lead"]) < 5e-5 else f"**{lead}**"
 
 
@@ -127,15 +131,16 @@ def whole_table(rows: Sequence[Row]) -> str:
 
 
 def policies_table(rows: Sequence[Row]) -> str:
-    """Crawld's lead over the papers' policies, in every kind of world they were run in."""
+    """Crawld's lead over the five policies that come closest, in every kind of world they were run in."""
     kinds = [kind for kind in COLUMNS if any((row["kind"], row["weights"]) == kind for row in rows)]
     by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
-    names = [name for name in POLICIES if any(row["contestant"] == name for row in rows) and name != CRAWLD]
+    leads_of = {name: [row["lead"] for row in rows if row["contestant"] == name] for name in POLICIES if name != CRAWLD}
+    closest = sorted((name for name in leads_of if leads_of[name]), key=lambda name: fmean(leads_of[name]))
     lines = [
         "| crawld's lead over | " + " | ".join(COLUMNS[kind] for kind in kinds) + " |",
         "|---|" + "---|" * len(kinds),
     ]
-    for name in names:
+    for name in closest[:5]:
         leads = [_lead(by_place[name, kind]) if (name, kind) in by_place else "" for kind in kinds]
         lines.append(f"| {name} | " + " | ".join(leads) + " |")
     return "\n".join(lines)
@@ -159,27 +164,56 @@ def _verdict(row: Row) -> str:
 
 
 def signals_section(run: Mapping[str, Any]) -> str:
-    """What signals are worth: every cell, and what the cells come to beside the targets."""
+    """What signals are worth: the mean over worlds and budgets, and the targets that are missed."""
     cells = [row for row in run["rows"] if row["crawls_per_page"] is None]
-    lines = ["| world | signals | weights | crawls per change | round robin | deaf | crawld | known | gain | draws |"]
-    lines.append("|---|---|---|---|---|---|---|---|---|---|")
+    kinds: dict[tuple[str, str], list[Row]] = {}
     for row in cells:
-        fresh = [f"{row[name]:.3f}" for name in ("round_robin", "deaf", "crawld", "known")]
-        gain = f"{row['crawld'] - row['deaf']:+.4f}" + ("" if row["draws"] < 2 else f" ± {row['error']:.4f}")
-        about = [row["world"], row["signals"], row["weights"], f"{row['budget']:g}"]
-        lines.append("| " + " | ".join([*about, *fresh, gain.replace("-", "−"), str(row["draws"])]) + " |")
-    lines += ["", "| figure | measured | target | |", "|---|---|---|---|"]
-    for one in run["figures"]:
+        kinds.setdefault((row["signals"], row["weights"]), []).append(row)
+    lines = ["| signals | weights | cells | round robin | deaf | crawld | known |", "|---|---|---|---|---|---|---|"]
+    for (signals, weights), rows in kinds.items():
+        fresh = [f"{sum(row[name] for row in rows) / len(rows):.3f}" for name in FRESHNESS_OF]
+        lines.append("| " + " | ".join([signals, weights, str(len(rows)), *fresh]) + " |")
+    missed = [one for one in run["figures"] if not one["reached"]]
+    lines += ["", f"{len(run['figures']) - len(missed)} of {len(run['figures'])} targets are reached. Missed:", ""]
+    lines += ["| figure | measured | target |", "|---|---|---|"]
+    for one in missed:
         told = f"{one['value']:+.4f} | ≥ {one['target']:g}".replace("-", "−")
-        lines.append(f"| {one['figure'].strip()} | {told} | {'reached' if one['reached'] else '**missed**'} |")
+        lines.append(f"| {one['figure'].strip()} | {told} |")
     return "\n".join([SIGNALS_BEGIN, *lines, SIGNALS_END])
+
+
+def write_signals(run: Mapping[str, Any]) -> None:
+    """docs/signals.csv and docs/signal_targets.csv: every cell, and every figure beside its target."""
+    with SIGNALS.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["world", "signals", "weights", "budget", *FRESHNESS_OF, "gain", "error", "draws"])
+        for row in (row for row in run["rows"] if row["crawls_per_page"] is None):
+            fresh = [f"{row[name]:.3f}" for name in FRESHNESS_OF]
+            gain = [f"{row['crawld'] - row['deaf']:+.4f}", "" if row["draws"] < 2 else f"{row['error']:.4f}"]
+            about = [row["world"], row["signals"], row["weights"], f"{row['budget']:g}"]
+            table.writerow([*about, *fresh, *gain, row["draws"]])
+    with TARGETS.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["figure", "measured", "target", "reached"])
+        for one in run["figures"]:
+            reached = "yes" if one["reached"] else "no"
+            table.writerow([one["figure"].strip(), f"{one['value']:+.4f}", f"{one['target']:g}", reached])
+
+
+def rules_table() -> str:
+    """What every rule and policy does, as CSV."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["contestant", "kind", "rule"])
+    table.writerows([name, "rule", one.rule] for every in (LEARNERS, PEERS) for name, one in every.items())
+    table.writerows([one.name, "policy", one.summary] for one in POLICIES.values())
+    return out.getvalue()
 
 
 def document(runs: Sequence[Mapping[str, Any]], signals: Sequence[Mapping[str, Any]] = ()) -> str:
     """docs/results.md."""
     rows = [row for run in runs for row in run["rows"]]
     against = [row for row in rows if row["part"] == "peers"]
-    rules = "; ".join(f"*{name}*: {one.rule}" for every in (LEARNERS, PEERS) for name, one in every.items())
     parts = [
         "# Results",
         _INTRODUCTION,
@@ -191,44 +225,44 @@ def document(runs: Sequence[Mapping[str, Any]], signals: Sequence[Mapping[str, A
         BEGIN + "\n" + head_table(against) + "\n" + END,
         "![Freshness over the budget on recorded histories](freshness.svg)",
         _where_it_loses(against),
-        "Every contestant in every world, with age, delay, missed changes and slots used: [results.csv](results.csv).",
-        f"The rules: {rules}. Common Crawl's generator and YaCy's autocrawl publish no constants, and are left out.",
+        _EVERYTHING,
     ]
     papers = [row for row in rows if row["part"] == "policies"]
     if papers:
-        parts += ["## crawld beside the papers' policies", policies_table(papers)]
-    parts.append("The policies: " + "; ".join(f"*{p.name}*: {p.summary}" for p in POLICIES.values()) + ".")
+        parts += ["## crawld beside the papers' policies", "The five that come closest:", policies_table(papers)]
     return "\n\n".join(parts) + "\n"
 
 
 _INTRODUCTION = (
-    "How fresh crawld keeps its copies beside other crawlers' rules and beside the papers' policies, everybody in the "
-    "same worlds, with the same requests, learning from their own crawls alone. This page is written by `python -m "
-    "benchmarks.freshness_docs` from what the commands below printed."
+    "How fresh crawld keeps its copies beside other crawlers' rules and the papers' policies, all in the same worlds "
+    "with the same requests, learning from their own crawls alone. Written by `python -m benchmarks.freshness_docs`."
 )
 _HEARD = (
     "`python -m benchmarks.signals`: *deaf* is crawld without signals, *known* has every rate, recall and precision "
-    "(rates of recorded histories in hindsight), the gain is crawld's over deaf. Recorded histories count from the "
-    "first crawl on, drawn worlds from a third of their time on."
+    "(of recorded histories in hindsight). Recorded histories count from the first crawl on, drawn worlds from a third "
+    "of their time on. Every cell: [signals.csv](signals.csv); every target: [signal_targets.csv](signal_targets.csv)."
 )
 _EXPLAINED = (
-    "Freshness is the share of time, weighted by importance, in which the copy was what the page was. A lead is "
-    "crawld's freshness minus the other's, the mean over budgets of .1, .3, 1 and 3 crawls per change, with its "
-    "standard error over worlds; a bold one is a loss. Zipf: importance falls as one over the rank; no peer's rule "
-    "looks at it. A peer whose timers have not run out leaves its slots idle. Age is the time since the first change "
-    "not seen yet; delay is the time from a change to the crawl that saw it, over the changes that were seen; the "
-    "others are missed. A cell is one history, or all worlds of a drawn kind, at one budget; it is lost where the lead "
-    "is below −.002. Single cells of histories are rough: on one (site_strobo at .3) another order of the pages alone "
-    "moved crawld's freshness by .02. crawld runs without a maximum interval here: with the default of 30 days, "
-    "pages that wait longer have up to a tenth of the requests before all others."
+    "Freshness is the share of time, weighted by importance, in which the copy was current. A lead is crawld's "
+    "freshness minus the other's, the mean over budgets of .1, .3, 1 and 3 crawls per change; a bold one is a loss. "
+    "Zipf: importance falls as one over the rank. A cell is one history, or all worlds of a drawn kind, at one budget; "
+    "it is lost where the lead is below −.002. Single cells of histories are rough: another order of the pages moved "
+    "one by .02. crawld runs without a maximum interval here."
+)
+
+
+_EVERYTHING = (
+    "Every contestant in every world, with standard errors, age (time since the first change not seen yet), delay "
+    "(from a change to the crawl that saw it), missed changes and slots used: [results.csv](results.csv). What each "
+    "rule and policy does: [rules.csv](rules.csv). Common Crawl's generator and YaCy's autocrawl publish no constants."
 )
 
 
 def _made_by(settings: Mapping[str, Any]) -> str:
     seeds = "; ".join(f"{part}: {seeds[0]} to {seeds[-1]}" for part, seeds in settings["seeds"].items())
     sizes = "; ".join(
-        f"{part}: at most {size['history_pages']} pages and about {size['most_slots']} crawls of a history (of longer "
-        f"ones part of the pages and the last days), {size['ncis_pages']} pages of a Busa-Fekete et al. 2025 world, "
+        f"{part}: at most {size['history_pages']} pages and about {size['most_slots']} crawls of a history, "
+        f"{size['ncis_pages']} pages of a Busa-Fekete et al. 2025 world, "
         f"{size['weblike_pages']} of a weblike one"
         for part, size in settings["sizes"].items()
     )
@@ -267,13 +301,17 @@ def main() -> None:
     if not runs:
         before, rest = RESULTS.read_text().split(SIGNALS_BEGIN)
         RESULTS.write_text(before + signals_section(signals[-1]) + rest.split(SIGNALS_END)[1])
+        write_signals(signals[-1])
         return
     against = [row for run in runs for row in run["rows"] if row["part"] == "peers"]
     if options.small:
         print(small_table(against))
         return
     RESULTS.write_text(document(runs, signals))
+    for run in signals:
+        write_signals(run)
     EVERYTHING.write_text(whole_table([row for run in runs for row in run["rows"]]))
+    RULES.write_text(rules_table())
     recorded = [row for row in against if row["kind"] == HISTORY]
     PICTURE.write_text(picture(recorded or against))
     readme = README.read_text()

@@ -1,4 +1,4 @@
-"""The recipes of `docs/recipes`, executed as printed: an index follows a real daemon through changes and deletions."""
+"""The recipes of `docs/recipes`, executed as they are: an index follows a real daemon through changes and deletions."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ from tests.support.daemon import CALM, rows, running, until
 from tests.support.site import Site
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
-NAMES = {"sqlite-fts", "git-folder", "meilisearch", "opensearch", "langchain", "llamaindex", "qdrant"}
+NAMES = {"sqlite_fts", "git_folder", "meilisearch", "opensearch", "langchain", "llamaindex", "qdrant"}
 FIRST = {
     "/a": "The relay forwards every connection to the upstream that answers soonest.",
     "/b": "Each winter the swell tore at the footings of the old harbour wall.",
@@ -29,12 +29,10 @@ FIRST = {
 THEN = "Nothing of what was said before is true any longer, says the kettle."
 
 
-def recipe(name: str, folder: Path) -> ModuleType:
-    """The Python of a recipe as a module."""
-    code = re.findall(r"```python\n(.*?)```", (RECIPES / f"{name}.md").read_text("utf-8"), re.DOTALL)
-    file = folder / f"recipe_{name.replace('-', '_')}.py"
-    file.write_text("\n".join(code), "utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+def recipe(name: str) -> ModuleType:
+    """A recipe as a module."""
+    file = RECIPES / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"recipe_{name}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -81,15 +79,15 @@ async def followed(folder: Path) -> AsyncIterator[Followed]:
 
 def test_every_recipe_is_short_and_tested() -> None:
     """A recipe has at most sixty lines, and each is executed here."""
-    files = {file.stem: file.read_text("utf-8") for file in RECIPES.glob("*.md")}
+    files = {file.stem: file.read_text("utf-8") for file in RECIPES.glob("*.py")}
     assert set(files) == NAMES
     assert {name: text.count("\n") for name, text in files.items() if text.count("\n") > 60} == {}
 
 
 async def test_light_recipes(tmp_path: Path) -> None:
     """An FTS5 file, a git folder, Meilisearch and OpenSearch hold what the daemon holds, before and after changes."""
-    names = ("sqlite-fts", "git-folder", "meilisearch", "opensearch")
-    sqlite_fts, folder, meilisearch, opensearch = (recipe(name, tmp_path) for name in names)
+    names = ("sqlite_fts", "git_folder", "meilisearch", "opensearch")
+    sqlite_fts, folder, meilisearch, opensearch = (recipe(name) for name in names)
     async with followed(tmp_path) as daemon:
         file, notes = str(tmp_path / "index.db"), tmp_path / "notes"
         _configure_git(notes)
@@ -217,7 +215,7 @@ async def test_qdrant(tmp_path: Path) -> None:
     """Vectors of a changed page are replaced, those of one that left are gone, and nothing is embedded twice."""
     from qdrant_client import QdrantClient
 
-    module = recipe("qdrant", tmp_path)
+    module = recipe("qdrant")
     store = QdrantClient(":memory:")
     async with followed(tmp_path) as daemon:
         with counted() as (seen, embed):
@@ -240,7 +238,7 @@ async def test_langchain(tmp_path: Path) -> None:
     from langchain_core.indexing import InMemoryRecordManager
     from langchain_core.vectorstores import InMemoryVectorStore
 
-    module = recipe("langchain", tmp_path)
+    module = recipe("langchain")
     records, store = InMemoryRecordManager("pages"), InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
     known: dict[str, int | None] = {}
     async with followed(tmp_path) as daemon:
@@ -260,7 +258,7 @@ async def test_llamaindex(tmp_path: Path) -> None:
     """The index holds current pages with their versions, and forgets those that left."""
     from llama_index.core import MockEmbedding, VectorStoreIndex
 
-    module = recipe("llamaindex", tmp_path)
+    module = recipe("llamaindex")
     index = VectorStoreIndex.from_documents([], embed_model=MockEmbedding(embed_dim=4))
     async with followed(tmp_path) as daemon:
         await daemon.sync(lambda client: module.sync(client, index))

@@ -1,9 +1,12 @@
-# Meilisearch
+"""Meilisearch.
 
 Over its HTTP API, without a further package. Documents are keyed by a digest of their address; the versions that the
 index holds come from the index itself, so nothing else needs to be kept.
 
-```python
+Meilisearch takes changes in turn, in the order in which they came: deletions before additions of the same run are
+safe.
+"""
+
 import hashlib
 import json
 import urllib.request
@@ -50,6 +53,3 @@ def key_of(url: str) -> str:
 
 def sync(client: BlockingClient, index: Meilisearch) -> None:
     index.apply(list(client.reconcile(dict(index.versions()), include="markdown")))
-```
-
-Meilisearch takes changes in turn, in the order in which they came: deletions before additions of the same run are safe.

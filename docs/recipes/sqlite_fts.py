@@ -1,10 +1,19 @@
-# A search index of your own in SQLite
+"""A search index of your own in SQLite.
 
-FTS5 is part of Python's SQLite: no service, one file. (`search: true` keeps such an index in crawld itself; this one is
-yours, with your columns.) The versions that the index holds are compared with the copies, so it is right after a
+FTS5 is part of Python's SQLite: no service, one file. (`search: true` keeps such an index in crawld itself; this one
+is yours, with your columns.) The versions that the index holds are compared with the copies, so it is right after a
 crash, a restored backup or a year of standing still; pages that did not change are not touched.
 
-```python
+To stay in step, follow the changes from where the comparison ended:
+
+    with BlockingClient() as client:
+        db = open_index("docs.db")
+        for change in client.follow(sync(client, db), include="text"):
+            apply(db, change)
+
+`BlockingClient()` takes the daemon's address and token from `CRAWLD_URL` and `CRAWLD_TOKEN` (docs/client.md).
+"""
+
 import sqlite3
 
 from crawld.client import BlockingClient, DocumentChange
@@ -36,15 +45,3 @@ def sync(client: BlockingClient, db: sqlite3.Connection) -> int | None:
 def search(db: sqlite3.Connection, words: str) -> list[tuple[str, str]]:
     query = "SELECT url, snippet(docs, 3, '[', ']', '…', 12) FROM docs WHERE docs MATCH ? ORDER BY rank LIMIT 10"
     return db.execute(query, (words,)).fetchall()
-```
-
-To stay in step, follow the changes from where the comparison ended:
-
-```
-with BlockingClient() as client:
-    db = open_index("docs.db")
-    for change in client.follow(sync(client, db), include="text"):
-        apply(db, change)
-```
-
-`BlockingClient()` takes the daemon's address and token from `CRAWLD_URL` and `CRAWLD_TOKEN` ([the client](../client.md)).

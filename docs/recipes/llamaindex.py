@@ -1,9 +1,12 @@
-# LlamaIndex
+"""LlamaIndex.
 
-One document a page, with its address as its id. LlamaIndex cuts and embeds it, and forgets all of its parts when the page
-is gone. The versions stand in the documents' metadata, so the index itself says what it holds.
+One document a page, with its address as its id. LlamaIndex cuts and embeds it, and forgets all of its parts when the
+page is gone. The versions stand in the documents' metadata, so the index itself says what it holds.
 
-```python
+Go on with `for change in client.follow(cursor, include="markdown"): apply(index, change)`, and persist the index's
+storage context as usual. Pages that did not change are not embedded again.
+"""
+
 from llama_index.core import Document, VectorStoreIndex
 
 from crawld.client import BlockingClient, DocumentChange
@@ -35,7 +38,3 @@ def sync(client: BlockingClient, index: VectorStoreIndex) -> int | None:
     for change in run:
         apply(index, change)
     return run.cursor
-```
-
-Go on with `for change in client.follow(cursor, include="markdown"): apply(index, change)`, and persist the index's
-storage context as usual. Pages that did not change are not embedded again.

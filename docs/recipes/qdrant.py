@@ -1,9 +1,12 @@
-# Qdrant
+"""Qdrant.
 
-Every page is cut at its headings, each part embedded once per version. `embed` is yours: a model's function from texts
-to vectors. Without a server, `QdrantClient(":memory:")` or `QdrantClient(path="folder")` keeps the vectors in the process.
+Every page is cut at its headings, each part embedded once per version. `embed` is yours: a model's function from
+texts to vectors. Without a server, `QdrantClient(":memory:")` or `QdrantClient(path="folder")` keeps the vectors in
+the process.
 
-```python
+A part is cited as `url#anchor`. Pages that did not change are not embedded again.
+"""
+
 import re
 import uuid
 from collections.abc import Callable, Sequence
@@ -51,6 +54,3 @@ def sync(client: BlockingClient, store: QdrantClient, embed: Embed, size: int) -
             for number, ((anchor, text), vector) in enumerate(zip(parts, embed([text for _, text in parts])))
         ]
         store.upsert(PAGES, points)
-```
-
-A part is cited as `url#anchor`. Pages that did not change are not embedded again.

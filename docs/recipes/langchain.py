@@ -1,9 +1,12 @@
-# LangChain
+"""LangChain.
 
 Documents with their addresses, kept in step by LangChain's own indexing API: its record manager knows which parts a
-page had, so parts that are gone leave the vector store. crawld says which pages differ, so the others are not even read.
+page had, so parts that are gone leave the vector store. crawld says which pages differ, so the others are not even
+read.
 
-```python
+`client.follow(cursor, include="markdown", known=known)` goes on from there, and keeps `known` in step by itself.
+"""
+
 from collections.abc import Iterator, MutableMapping
 
 from langchain_core.documents import Document
@@ -49,6 +52,3 @@ def sync(
             known.pop(change.url, None)
         else:
             known[change.url] = change.version
-```
-
-`client.follow(cursor, include="markdown", known=known)` goes on from there, and keeps `known` in step by itself.

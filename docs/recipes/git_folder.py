@@ -1,9 +1,12 @@
-# A folder of Markdown files in git
+"""A folder of Markdown files in git.
 
 Every page is a file, every synchronisation a commit: `git log -p` is the history of what you read, and any tool that
 reads Markdown reads it. The version of each page stands in `index.json`, so only what changed is written.
 
-```python
+Run it from a timer. Each file begins with the page's title, address and language, and headings carry their anchors
+(`## Set-up {#setup}`), so a passage can be cited by its address.
+"""
+
 import hashlib
 import json
 import re
@@ -45,7 +48,3 @@ def sync(client: BlockingClient, folder: Path) -> int:
         git(folder, "add", "--all")
         git(folder, "commit", "-m", f"{count} pages differ")
     return count
-```
-
-Run it from a timer. Each file begins with the page's title, address and language, and headings carry their anchors
-(`## Set-up {#setup}`), so a passage can be cited by its address.

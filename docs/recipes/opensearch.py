@@ -1,8 +1,8 @@
-# OpenSearch (and Elasticsearch)
+"""OpenSearch (and Elasticsearch).
 
 Over the HTTP API that both share, without a further package. Create the index once with `url` as a keyword.
+"""
 
-```python
 import json
 import urllib.parse
 import urllib.request
@@ -49,4 +49,3 @@ class OpenSearch:
 
 def sync(client: BlockingClient, index: OpenSearch) -> None:
     index.apply(list(client.reconcile(dict(index.versions()), include="text")))
-```

@@ -1,4 +1,4 @@
-"""What looking costs: `python -m benchmarks.dashboard [--pages N] [--json]` asks a daemon that holds N pages.
+"""Cost of the dashboard: `python -m benchmarks.dashboard [--pages N] [--json]` asks a daemon that holds N pages.
 
 A SQLite file is filled with pages, estimates and changes. The real daemon starts on it with a bandwidth of 0, and a
 client in another thread asks each path several times. For each: the time until the answer is there, the median and the
@@ -7,7 +7,6 @@ takes anyway; and the longest time that the loop was kept from its work. On a bu
 time tells what the work itself costs.
 """
 
-import argparse
 import asyncio
 import random
 import sqlite3
@@ -17,21 +16,30 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.show.api.access import make_token
 from crawld.store.store import SqlStore
 from tests.support.process import free_port
 
-HOSTS = 1_000
-TIMES = 7
-"""How often each path is asked; the first time warms the caches and does not count."""
-LAG_STEP = 0.01
-CHANGES_A_PAGE = 0.5
+
+@dataclass(frozen=True)
+class DashboardLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 1_000
+    times: int = 7
+    """How often each path is asked; the first time warms the caches and does not count."""
+    lag_step: float = 0.01
+    changes_a_page: float = 0.5
+
+
+LIMITS = DashboardLimits()
 PATHS = (
     "/",
     "/?window=week",
@@ -71,7 +79,7 @@ async def fill(file: Path, pages: int) -> None:
         db.execute("PRAGMA synchronous=OFF")
         db.execute("PRAGMA cache_size=-500000")
         db.executemany(
-            "INSERT INTO hosts (id, name) VALUES (?, ?)", ((n, f"h{n}.example") for n in range(1, HOSTS + 1))
+            "INSERT INTO hosts (id, name) VALUES (?, ?)", ((n, f"h{n}.example") for n in range(1, LIMITS.hosts + 1))
         )
         db.executemany(
             "INSERT INTO pages (id, url, host_id, importance, state, origin, added_at, first_success, last_success,"
@@ -87,7 +95,7 @@ async def fill(file: Path, pages: int) -> None:
         )
         db.executemany(
             "INSERT INTO changes (id, page_id, at, verdict, magnitude) VALUES (?,?,?,'changed',.1)",
-            ((n, rng.randint(1, pages), now - 1e6 + n) for n in range(1, int(CHANGES_A_PAGE * pages) + 1)),
+            ((n, rng.randint(1, pages), now - 1e6 + n) for n in range(1, int(LIMITS.changes_a_page * pages) + 1)),
         )
         db.executemany(
             "INSERT INTO freshness_history (at, bandwidth, request_rate, predicted, pages) VALUES (?,10,10,.8,?)",
@@ -99,7 +107,7 @@ def _page(number: int, rng: random.Random, now: float) -> tuple[Any, ...]:
     state = "failing" if number % 1_000 == 0 else "live"
     crawled = now - rng.uniform(0, 20 * 86400)
     changed = crawled if number % 3 == 0 else None
-    host = number % HOSTS + 1
+    host = number % LIMITS.hosts + 1
     url = f"https://h{host}.example/some/folder/page-{number}"
     return number, url, host, rng.expovariate(1), state, now, crawled, crawled, crawled, changed
 
@@ -113,8 +121,8 @@ class Lag:
     async def _run(self) -> None:
         while True:
             began = time.perf_counter()
-            await asyncio.sleep(LAG_STEP)
-            self.longest = max(self.longest, time.perf_counter() - began - LAG_STEP)
+            await asyncio.sleep(LIMITS.lag_step)
+            self.longest = max(self.longest, time.perf_counter() - began - LIMITS.lag_step)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -191,11 +199,10 @@ def _until_up(address: str) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
-    parser.add_argument("--times", type=int, default=TIMES)
+    parser.add_argument("--times", type=int, default=LIMITS.times)
     parser.add_argument("--database", type=Path, help="a SQLite file to fill and leave, or to use as it was left")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = asyncio.run(measure(options.pages, PATHS, options.times, options.database))
     if options.json:

@@ -1,6 +1,6 @@
-"""What a browser costs a busy daemon: `python -m benchmarks.dashboard_clicks [--pages N] [--rate R] [--json]`.
+"""Cost of a browser to a busy daemon: `python -m benchmarks.dashboard_clicks [--pages N] [--rate R] [--json]`.
 
-A daemon with N pages crawls a site in another process at R requests a second. For a minute (`--seconds`) nobody
+A daemon with N pages crawls a site in another process at R requests a second. For a minute (`--seconds`) no one
 looks, then a real browser in a third process, at a low priority as if it were on another machine, clicks through every
 view as fast as they come, for as long. For both: how late the event loop came back to a task that only sleeps (median,
 99th percentile, longest), and the slots that were skipped. The two are measured in one run, so what the machine itself
@@ -17,25 +17,34 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import build
 from crawld.main.settings import Settings
 from crawld.show.api.access import make_token
 from tests.support.process import free_port
 
-HOSTS = 200
-PAGE_BYTES = 8_000
-LAG_STEP = 0.005
+
+@dataclass(frozen=True)
+class DashboardClicksLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 200
+    page_bytes: int = 8_000
+    lag_step: float = 0.005
+
+
+LIMITS = DashboardClicksLimits()
 VIEWS = ("Pages", "Changes", "Hosts", "Forecast", "Calibration", "Overview")
 
 
 @asynccontextmanager
 async def site() -> AsyncIterator[int]:
     """A site on many addresses of loopback, in a process of its own; its port."""
-    words = ["-m", "benchmarks.pipeline_site", str(PAGE_BYTES), str(HOSTS)]
+    words = ["-m", "benchmarks.pipeline_site", str(LIMITS.page_bytes), str(LIMITS.hosts)]
     process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -46,12 +55,12 @@ async def site() -> AsyncIterator[int]:
 
 
 async def lag(seconds: float) -> tuple[list[float], list[float]]:
-    """How late the loop came back, again and again for that time, and the processor time its thread took each time."""
+    """Delays of the loop over that time, and the processor time of its thread at each."""
     late, worked, end = [], [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
         worked_before = time.thread_time()
-        await asyncio.sleep(LAG_STEP)
-        late.append(time.perf_counter() - began - LAG_STEP)
+        await asyncio.sleep(LIMITS.lag_step)
+        late.append(time.perf_counter() - began - LIMITS.lag_step)
         worked.append(time.thread_time() - worked_before)
     return late, worked
 
@@ -78,7 +87,7 @@ async def measure(pages: int, rate: float, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         async with site() as port:
-            urls = (f"http://127.0.0.{1 + n % HOSTS}:{port}/page/{n}\n" for n in range(pages))
+            urls = (f"http://127.0.0.{1 + n % LIMITS.hosts}:{port}/page/{n}\n" for n in range(pages))
             (folder / "urls.txt").write_text("".join(urls))
             listen = f"127.0.0.1:{free_port()}"
             given = {
@@ -148,12 +157,11 @@ async def browse(base: str, token: str, seconds: float) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--rate", type=float, default=100.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--browse", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.browse:
         asyncio.run(browse(options.browse, os.environ["CRAWLD_TOKEN"], options.seconds))

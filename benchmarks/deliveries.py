@@ -6,7 +6,6 @@ Pages change by themselves; the daemon is killed at random moments and started a
 more, what the receiver took is compared with the changes in the database.
 """
 
-import argparse
 import asyncio
 import random
 import signal
@@ -14,16 +13,25 @@ import sqlite3
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.process import daemon, settings
 from tests.support.receiver import Receiver, half_of_the_time, hook
 from tests.support.site import Site
 
-PAGES = 30
-LONGEST_DRAIN = 300.0  # seconds; how fast the machine is decides nothing
+
+@dataclass(frozen=True)
+class DeliveriesLimits:
+    """Numbers of this benchmark."""
+
+    pages: int = 30
+    max_drain: float = 300.0  # seconds; how fast the machine is decides nothing
+
+
+LIMITS = DeliveriesLimits()
 
 
 async def run(kills: int, seed: int = 1) -> dict[str, Any]:
@@ -32,7 +40,7 @@ async def run(kills: int, seed: int = 1) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as made:
         place = Path(made)
         async with Site(hosts=5) as site, Receiver(half_of_the_time(seed)) as receiver:
-            urls = [site.url(f"/poisson/{i}?rate=0.05", host=1 + i % 5) for i in range(PAGES)]
+            urls = [site.url(f"/poisson/{i}?rate=0.05", host=1 + i % 5) for i in range(LIMITS.pages)]
             given = {"bandwidth": "50/s", "min_interval": 0.1, "digest": [{"mode": "raw"}], "hooks": [hook(receiver)]}
             file = settings(place, urls, **given)
             for _ in range(kills):
@@ -52,7 +60,7 @@ async def _drained(database: Path) -> bool:
     """Let pages change no more: wait until everything that is known was told."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as db:
         (last,) = db.execute("SELECT max(id) FROM changes").fetchone()
-        until = time.monotonic() + LONGEST_DRAIN
+        until = time.monotonic() + LIMITS.max_drain
         while time.monotonic() < until:
             (cursor,) = db.execute("SELECT cursor FROM hooks").fetchone()
             (waiting,) = db.execute("SELECT count(*) FROM deliveries WHERE change <= ?", (last,)).fetchone()
@@ -63,7 +71,7 @@ async def _drained(database: Path) -> bool:
 
 
 def _compare(database: Path, receiver: Receiver) -> dict[str, Any]:
-    """What was told, against the changes; those that still waited at the end are left out."""
+    """Compares deliveries with changes; those that still waited at the end are left out."""
     with sqlite3.connect(database) as db:
         changes = dict(db.execute("SELECT changes.id, url FROM changes JOIN pages ON pages.id = page_id"))
         waiting = {change for (change,) in db.execute("SELECT change FROM deliveries")}
@@ -86,10 +94,9 @@ def _compare(database: Path, receiver: Receiver) -> dict[str, Any]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.kills, arguments.seed)), as_json=arguments.json)
 

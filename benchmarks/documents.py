@@ -21,27 +21,37 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import Document, PageState, Wanted
 from crawld.show.api.access import make_token
-from crawld.store.contract import PendingCopy, Record
+from crawld.store.batch import Record
+from crawld.store.documents import PendingCopy
 from crawld.store.read_model import SqlReadModel
 from crawld.store.store import SqlStore
 from tests.support.process import free_port
 
-WORDS = 60_000
-"""In the vocabulary; the n-th is drawn in proportion to 1/n."""
-AT_ONCE = 500
-SEARCHES = 200
+
+@dataclass(frozen=True)
+class DocumentsLimits:
+    """Numbers of this benchmark."""
+
+    words: int = 60_000
+    """In the vocabulary; the n-th is drawn in proportion to 1/n."""
+    at_once: int = 500
+    searches: int = 200
+
+
+LIMITS = DocumentsLimits()
 
 
 class Texts:
@@ -49,14 +59,16 @@ class Texts:
 
     def __init__(self, size: int, seed: int = 1) -> None:
         luck = random.Random(seed)
-        self.words = ["".join(luck.choices("abcdefghijklmnoprstuvw", k=luck.randint(2, 11))) for _ in range(WORDS)]
-        odds = 1.0 / np.arange(1, WORDS + 1)
+        self.words = [
+            "".join(luck.choices("abcdefghijklmnoprstuvw", k=luck.randint(2, 11))) for _ in range(LIMITS.words)
+        ]
+        odds = 1.0 / np.arange(1, LIMITS.words + 1)
         self._odds, self._rng, self._size = np.cumsum(odds / odds.sum()), np.random.default_rng(seed), size
 
     def draw(self) -> str:
         """A text of about so many bytes."""
         found = np.searchsorted(self._odds, self._rng.random(self._size // 4))
-        return " ".join(self.words[min(place, WORDS - 1)] for place in found)[: self._size]
+        return " ".join(self.words[min(place, LIMITS.words - 1)] for place in found)[: self._size]
 
 
 async def fill(file: Path, pages: int, size: int) -> dict[str, float]:
@@ -67,8 +79,8 @@ async def fill(file: Path, pages: int, size: int) -> dict[str, float]:
     urls = [f"https://h{number % 100}.example/page-{number}" for number in range(1, pages + 1)]
     await store.adopt([Wanted(url, 1.0) for url in urls], origin="list", now=now)
     characters, spent = 0, 0.0
-    for start in range(0, pages, AT_ONCE):
-        ids = range(start + 1, min(start + AT_ONCE, pages) + 1)
+    for start in range(0, pages, LIMITS.at_once):
+        ids = range(start + 1, min(start + LIMITS.at_once, pages) + 1)
         drawn = {page: texts.draw() for page in ids}
         for page, text in drawn.items():
             memory = Memory(page, now, Digest(page.to_bytes(16), page.to_bytes(16), ()), content_type="text/html")
@@ -96,7 +108,7 @@ def _document(text: str, copy: PendingCopy) -> Document:
 
 
 class LoopWatch:
-    """How late the loop comes back to a task that only sleeps, and the processor time it spent between two turns."""
+    """Watches the delay of a task that only sleeps, and the processor time between two turns."""
 
     STEP = 0.005
 
@@ -156,7 +168,7 @@ async def _followed(address: str, token: str) -> dict[str, Any]:
 async def _searched(database: str, texts: Texts) -> dict[str, float]:
     """The time of searches, and the processor's."""
     luck, took, spent = random.Random(2), dict[str, list[float]](), dict[str, list[float]]()
-    drawn = [luck.sample(texts.draw().split(), 1 + number % 3) for number in range(SEARCHES)]
+    drawn = [luck.sample(texts.draw().split(), 1 + number % 3) for number in range(LIMITS.searches)]
     asked = [("drawn", words) for words in drawn] + [("commonest", texts.words[:2])] * 10
     async with SqlReadModel(database, SystemClock()) as model:
         for kind, words in asked:
@@ -173,7 +185,7 @@ async def _searched(database: str, texts: Texts) -> dict[str, float]:
 
 
 async def _asked(*words: str) -> dict[str, Any]:
-    """What a process of its own finds: the daemon's loop must not wait for its asker's."""
+    """Asks from another process, so that the daemon's loop does not wait for its client's."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.documents", "--ask", *words, stdout=asyncio.subprocess.PIPE
     )
@@ -211,11 +223,10 @@ async def _until_up(port: int) -> None:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--bytes", type=int, default=5_000, help="of the text of a page")
     parser.add_argument("--database", type=Path, help="a SQLite file to fill and leave, or to use as it was left")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:

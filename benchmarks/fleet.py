@@ -13,7 +13,6 @@ A moment when the machine kept even the site waiting is accounted for as in `ben
 counts, and beside it what the log says as it is.
 """
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show, writer
+from benchmarks import argument_parser, show, writer
 from benchmarks.fleet_parts import Options, cost, drills, restart, takeover
 from benchmarks.fleet_record import OPTIONS
 from tests.support.postgres import Server, fresh_database, newest_binaries, started_server
@@ -56,7 +55,7 @@ WRITER = (
 
 @contextmanager
 def _folder(keep: Path | None, name: str) -> Iterator[Path]:
-    """Where settings and logs of the workers lie; gone afterwards unless they are to be kept."""
+    """Folder of the workers' settings and logs; removed afterwards unless they are to be kept."""
     if keep is not None:
         (keep / name).mkdir(parents=True)
         yield keep / name
@@ -89,7 +88,7 @@ def run(options: Options, only: str | None, keep: Path | None = None) -> dict[st
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--rate", type=float, default=100.0, help="requests a second of the whole fleet")
@@ -100,7 +99,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=[*PARTS, "writer"])
     parser.add_argument("--keep", type=Path, help="keep the logs of workers and site below this folder")
-    parser.add_argument("--json", action="store_true")
     given = vars(parser.parse_args())
     as_json, only, keep = (given.pop(name) for name in ("json", "only", "keep"))
     figures = run(Options(**given), only, keep and keep.absolute())

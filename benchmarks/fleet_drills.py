@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 from benchmarks.fleet_workers import Fleet, Worker
 from crawld.cli import TRY_AGAIN
@@ -15,9 +16,18 @@ from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
 """How often each kind is drawn, of a hundred."""
-SHORTEST = 0.5  # seconds
-LONGEST_CRASH = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
-RESTART_SECONDS = 2.0  # after which a worker that ended by itself is started again
+
+
+@dataclass(frozen=True)
+class FleetDrillsLimits:
+    """Numbers of this benchmark."""
+
+    shortest: float = 0.5  # seconds
+    max_crash: float = 5.0  # seconds that PostgreSQL is away, at most, beside the time it takes to start
+    restart_seconds: float = 2.0  # after which a worker that ended by itself is started again
+
+
+LIMITS = FleetDrillsLimits()
 
 
 class Drills:
@@ -35,7 +45,7 @@ class Drills:
     async def keep_running(self) -> None:
         """Start a worker again that ended by itself, as a service manager does, until cancelled."""
         while True:
-            await asyncio.sleep(RESTART_SECONDS)
+            await asyncio.sleep(LIMITS.restart_seconds)
             for worker in self._fleet.workers:
                 if not worker.alive and worker.name not in self._busy:
                     self.ended_by_themselves.append(worker.status)
@@ -43,7 +53,7 @@ class Drills:
                     await worker.start()
 
     async def at_random(self, count: int, gap: float) -> None:
-        """So many faults, `gap` seconds apart on average; some overlap, but one worker is always left alone."""
+        """Draws faults, `gap` seconds apart on average; some overlap, but one worker is always left alone."""
         async with asyncio.TaskGroup() as group:
             for number in range(count):
                 while len(self._busy) >= len(self._fleet.workers) - 1:
@@ -51,7 +61,7 @@ class Drills:
                 kind = self._rng.choices(list(ODDS), list(ODDS.values()))[0]
                 free = [worker for worker in self._fleet.workers if worker.name not in self._busy]
                 worker = self._rng.choice(free)
-                seconds = SHORTEST * (self._longest / SHORTEST) ** self._rng.random()
+                seconds = LIMITS.shortest * (self._longest / LIMITS.shortest) ** self._rng.random()
                 name = "" if kind == CRASH else worker.name
                 if name in self._busy:
                     continue
@@ -73,7 +83,7 @@ class Drills:
         return sum(status != TRY_AGAIN for status in self.ended_by_themselves)
 
     def counts(self) -> dict[str, int]:
-        """How many faults there were of each kind."""
+        """Number of faults of each kind."""
         return dict(Counter(fault.kind for fault in self.faults))
 
     async def _do(self, kind: str, worker: Worker, seconds: float) -> None:
@@ -81,7 +91,7 @@ class Drills:
         if kind == CRASH:
             await asyncio.to_thread(self._server.crash)
             began = time.monotonic()
-            await asyncio.sleep(min(seconds, LONGEST_CRASH))
+            await asyncio.sleep(min(seconds, LIMITS.max_crash))
             await asyncio.to_thread(self._server.start)
         elif kind == "kill":
             worker.signal(signal.SIGKILL)

@@ -24,18 +24,28 @@ from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners,
 from tests.support.postgres import Server
 from tests.support.receiver import Receiver, hook
 
-HOSTS = 150
-IMPORTED = 6000  # pages that are imported, at most; more are copies of them under other URLs
-SETTLE = 20.0  # seconds after the last fault in which everything is to be as before
-LOST_SECONDS = 0.3  # of the rate: what a kill may cost
-CRASHES = 4
-COST_RATE, COST_SECONDS, COST_PAGES = 200.0, 20.0, 1200  # of the part `cost`
-STOP_SECONDS = 20.0  # of a worker that is stopped or cut off in the part `takeover`
+
+@dataclass(frozen=True)
+class FleetPartsLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 150
+    imported: int = 6000  # pages that are imported, at most; more are copies of them under other URLs
+    settle: float = 20.0  # seconds after the last fault in which everything is to be as before
+    lost_seconds: float = 0.3  # of the rate: what a kill may cost
+    crashes: int = 4
+    cost_rate: float = 200.0
+    cost_seconds: float = 20.0
+    cost_pages: int = 1200  # of the part `cost`
+    stop_seconds: float = 20.0  # of a worker that is stopped or cut off in the part `takeover`
+
+
+LIMITS = FleetPartsLimits()
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says."""
+    """Options of the command line."""
 
     workers: int = 3
     faults: int = 100
@@ -70,10 +80,12 @@ async def running(
     options: Options, pages: int, server: Server, database: str, place: Path, hook: dict[str, object] | None = None
 ) -> AsyncIterator[Run]:
     """A settled fleet while the block runs; then its workers end and its logs are read."""
-    async with site_process(HOSTS) as site:
+    async with site_process(LIMITS.hosts) as site:
         names = [f"w{number + 1}" for number in range(options.workers)]
-        copies = (pages - 1) // IMPORTED
-        urls = [site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % HOSTS) for i in range(pages // (copies + 1))]
+        copies = (pages - 1) // LIMITS.imported
+        urls = [
+            site.site.url(f"/poisson/{i}?rate=0.02", host=1 + i % LIMITS.hosts) for i in range(pages // (copies + 1))
+        ]
         pages = len(urls) * (copies + 1)
         fleet = await Fleet.build(place, database, urls, options.rate, names, hook)
         await prepare(database, copies)
@@ -83,10 +95,10 @@ async def running(
                 await worker.start()
             print(f"waiting until {len(names)} workers hold {pages} pages", file=sys.stderr)
             await until_settled(database, names, fleet.shards, pages, fleet.check)
-            await asyncio.sleep(SETTLE / 2)
+            await asyncio.sleep(LIMITS.settle / 2)
             keeper = asyncio.create_task(run.drills.keep_running())
             yield run
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(LIMITS.settle)
             keeper.cancel()
         finally:
             run.statuses = await fleet.stop()
@@ -122,7 +134,7 @@ async def drills(options: Options, server: Server, database: str, place: Path) -
         "requests_without_a_record": len(without),
         "lost_records_per_kill": round(sum(loss.records for loss in losses) / max(1, len(losses)), 2),
         "lost_records_per_kill_max": max((loss.records for loss in losses), default=0),
-        "lost_records_allowed": round(LOST_SECONDS * options.rate, 1),
+        "lost_records_allowed": round(LIMITS.lost_seconds * options.rate, 1),
         "oldest_lost_seconds_max": round(max((loss.seconds for loss in losses if loss.alone), default=0.0), 3),
         "drill_takeover_seconds_max": round(max(taken, default=0.0), 1),
         "drill_takeovers": len(taken),
@@ -142,7 +154,7 @@ class HookLog(Receiver):
 
 
 async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: float) -> dict[str, Any]:
-    """What the hook's receiver saw of the changes, and what the list has become."""
+    """Compares the deliveries that the hook's receiver saw with the changes."""
     numbers, newest = Counter(one["id"] for one in ear.taken), dict[int, int]()
     out_of_order = 0
     for one in ear.taken:
@@ -181,9 +193,9 @@ async def takeover(options: Options, server: Server, database: str, place: Path)
         names = [worker.name for worker in run.fleet.workers]
         memory = max(worker.memory_mb for worker in run.fleet.workers)
         for number, kind in enumerate(LOST_PROCESSES):
-            await run.drills.one(kind, run.fleet.workers[number % options.workers], STOP_SECONDS)
+            await run.drills.one(kind, run.fleet.workers[number % options.workers], LIMITS.stop_seconds)
             await until_settled(database, names, run.fleet.shards, 0)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(LIMITS.settle)
         sizes = await bytes_each(database)
     taken = figures.takeovers(run.faults, run.owners, run.asked)
     largest = {f"takeover_{name}": value for name, value in _safety(run, options).items()}
@@ -199,11 +211,11 @@ async def takeover(options: Options, server: Server, database: str, place: Path)
 async def restart(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
     """PostgreSQL alone crashes and comes back, several times."""
     async with running(options, options.pages, server, database, place) as run:
-        for downtime in [0.0, 1.0, 3.0, 6.0][:CRASHES]:
+        for downtime in [0.0, 1.0, 3.0, 6.0][: LIMITS.crashes]:
             await run.drills.one(CRASH, run.fleet.workers[0], downtime)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(LIMITS.settle)
     silent = figures.silences(run.faults, run.site.times)
-    reloads = sum(run.owners.claims(fault.began, fault.ended + SETTLE) for fault in run.faults)
+    reloads = sum(run.owners.claims(fault.began, fault.ended + LIMITS.settle) for fault in run.faults)
     return {
         "postgres_silence_seconds": round(max(silent), 2),
         "postgres_silences": [round(seconds, 2) for seconds in silent],
@@ -213,17 +225,17 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
 
 
 async def cost(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
-    """What a crawl costs the server, in processor time of all of its processes, beats and reads included."""
-    async with running(replace(options, rate=COST_RATE), COST_PAGES, server, database, place):
+    """Processor time of the server for a crawl, of all of its processes, beats and reads included."""
+    async with running(replace(options, rate=LIMITS.cost_rate), LIMITS.cost_pages, server, database, place):
         connection = await asyncpg.connect(database)
         try:
-            while await connection.fetchval("SELECT count(*) FROM versions") < COST_PAGES:
+            while await connection.fetchval("SELECT count(*) FROM versions") < LIMITS.cost_pages:
                 await asyncio.sleep(1.0)  # the first crawl of a page costs more than those that follow
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(LIMITS.settle)
             await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
             await connection.execute("SELECT pg_stat_statements_reset()")
             before = await spent(connection)
-            await asyncio.sleep(COST_SECONDS)
+            await asyncio.sleep(LIMITS.cost_seconds)
             after = await spent(connection)
             statements = await connection.fetch(STATEMENTS)
         finally:
@@ -237,22 +249,24 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
         "server_statements_us_per_crawl": round(1e3 * sum(one["milliseconds"] for one in statements) / crawls, 1),
         "server_statements_per_crawl": round(sum(one["calls"] for one in statements) / crawls, 2),
         "server_commits_per_crawl": round((after.commits - before.commits) / crawls, 3),
-        "server_crawls_per_second": round(crawls / COST_SECONDS, 1),
+        "server_crawls_per_second": round(crawls / LIMITS.cost_seconds, 1),
     }
 
 
 def _safety(run: Run, options: Options) -> dict[str, Any]:
-    """What must hold whatever happens."""
+    """Figures that must hold in every drill."""
     times = run.site.times
     first = run.faults[0].began
-    calm = first - SETTLE / 2
+    calm = first - LIMITS.settle / 2
     excess = figures.worst_window_excess(run.site.earliest(), times, options.rate, options.workers)
     as_it_is = figures.worst_window_excess(times, times, options.rate, options.workers)
     pairs, _ = figures.match(run.asked, run.recorded)
     return {
         "requests": len(times),
         "requests_per_second": round(len(times) / (times[-1] - times[0]), 2),
-        "requests_per_second_before_the_first_fault": round(sum(calm < at <= first for at in times) / (SETTLE / 2), 2),
+        "requests_per_second_before_the_first_fault": round(
+            sum(calm < at <= first for at in times) / (LIMITS.settle / 2), 2
+        ),
         "worst_window_excess": round(excess, 2),
         "worst_window_excess_by_the_log_as_it_is": round(as_it_is, 2),
         "longest_stall_of_the_site_seconds": round(

@@ -1,4 +1,4 @@
-"""What the database of a drill says afterwards: which worker held which shard when, and when each crawl was committed.
+"""The record of a drill in its database: which worker held which shard when, and when each crawl was committed.
 
 The moments are those of the commits themselves (`track_commit_timestamp`), so nothing depends on when somebody looked.
 A trigger of the benchmark's own notes every change of a shard's owner in the transaction that makes it.
@@ -125,7 +125,7 @@ async def read(database: str) -> tuple[list[Owned], list[Recorded]]:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the server has spent so far."""
+    """Resources that the server has spent so far."""
 
     processor: dict[str, float]  # seconds of its processes that live, by what they do
     crawls: int
@@ -166,7 +166,7 @@ def _processor_seconds(pid: int | None) -> float:
 
 
 async def bytes_each(database: str) -> dict[str, Any]:
-    """How much disk the database needs for a page and for a crawl, indexes included."""
+    """Disk space of a page and of a crawl, indexes included."""
     connection = await asyncpg.connect(database)
     try:
         sizes = dict(await connection.fetch(SIZES))

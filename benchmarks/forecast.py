@@ -6,7 +6,6 @@ made from that, and the daemon's own scheduler then crawls by it, learning nothi
 difference is to be at most .02 everywhere. `cpu_seconds` is what the forecast of a million pages takes.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.forecast import Forecast
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.host_gate import HostGate, HostLimits
@@ -32,18 +32,29 @@ from crawld.research.experiments.ncis import NOISY
 from crawld.research.world import NO_CLAIM, Claim, Floats, Population, World, draw_world, run_key
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
-REACH = 0.02
-HOSTS = 6
+
+
+@dataclass(frozen=True)
+class ForecastLimits:
+    """Numbers of this benchmark."""
+
+    reach: float = 0.02
+    hosts: int = 6
+    learnt_for: float = 30.0
+    visits_per_time: float = 1.0
+    rounds: int = 10
+
+
+LIMITS = ForecastLimits()
 DELAYS = (0.0, 0.0, 0.0, 0.3, 1.2, 3.0)
 """By host, in multiples of what an even share of the bandwidth leaves between two requests."""
-LEARNT_FOR, VISITS_PER_TIME, ROUNDS = 30.0, 1.0, 10
 PRIOR = Prior(1.0, 1.0, 1.0, 1.0)
 """Vague, and in the units of these worlds: a daemon's prior is in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """What is known of the pages, and which limits there are."""
+    """Knowledge of the pages, and the limits that hold."""
 
     name: str
     learnt: bool = False
@@ -98,7 +109,7 @@ class GatedCrawler:
 
 
 def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]", until: float) -> Histories:
-    """What visits at random times have found by then: the histories that the daemon's learner reads."""
+    """Histories for the daemon's learner: findings of visits at random times until then."""
     rng = np.random.default_rng(key)
     pages = world.population.pages
     by_page = [world.signal_times[world.signal_pages == page] for page in range(pages)]
@@ -106,7 +117,7 @@ def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]", until:
     firsts, counts = np.zeros(pages), np.zeros((pages, len(SOURCES)), dtype=np.int64)
     for page in range(pages):
         first = rng.uniform(0.0, 1.0)
-        further = rng.uniform(1.0, world.horizon, rng.poisson(VISITS_PER_TIME * world.horizon))
+        further = rng.uniform(1.0, world.horizon, rng.poisson(LIMITS.visits_per_time * world.horizon))
         times = np.sort(np.append(first, further[further <= until]))
         heard = np.searchsorted(by_page[page], times)
         at.append(times[1:])
@@ -149,11 +160,11 @@ class Site:
     def draw(cls, pages: int, key: int) -> "Site":
         """Draw pages and learn of them."""
         population = Population.draw(NOISY.draw, pages, key)
-        hosts = np.arange(pages) % HOSTS
-        world, learner = draw_world(population, LEARNT_FOR, key + 1), OnlineLearner(PRIOR, len(SOURCES))
-        for until in np.linspace(0.0, LEARNT_FOR, ROUNDS + 1)[
+        hosts = np.arange(pages) % LIMITS.hosts
+        world, learner = draw_world(population, LIMITS.learnt_for, key + 1), OnlineLearner(PRIOR, len(SOURCES))
+        for until in np.linspace(0.0, LIMITS.learnt_for, LIMITS.rounds + 1)[
             1:
-        ].tolist():  # each is foretold by what was learnt before
+        ].tolist():  # each is predicted by what was learnt before
             update = learner.teach(observe(world, key, hosts, until), until)
         mixed = np.column_stack([update.heard, update.deaf_alpha, update.deaf_shape])
         learnt = update.shape / update.rate, update.shape, update.kappa, update.gamma, mixed
@@ -163,7 +174,7 @@ class Site:
         """A scheduler that believes what the contestant knows, with a copy of every page."""
         gate = HostGate(HostLimits(spacing=0.0))
         for host, delay in enumerate(DELAYS):
-            gate.set_delay(gate.host_of_pages(f"host{host}"), delay * HOSTS / self.bandwidth * contestant.delays)
+            gate.set_delay(gate.host_of_pages(f"host{host}"), delay * LIMITS.hosts / self.bandwidth * contestant.delays)
         chooser = build(DEFAULT, bandwidth=rate, gate=gate, intervals=contestant.intervals)
         scheduler = Scheduler(chooser)
         truth, pages = self.population, self.population.pages
@@ -181,7 +192,7 @@ def compare(site: Site, contestant: Contestant, multiple: float, key: int, repea
     """Forecast, then let the scheduler run."""
     rate = multiple * site.bandwidth
     scheduler, gate = site.scheduler(contestant, rate)
-    point = Forecast(scheduler.believed(0.0), gate.least_spacing(), GreedyNcis(), contestant.intervals).at(rate)
+    point = Forecast(scheduler.believed(0.0), gate.min_spacing(), GreedyNcis(), contestant.intervals).at(rate)
     start = 10.0 + 3.0 * site.population.pages / rate
     world = draw_world(site.population, start + 60.0 + 30.0 / multiple, key)
     run = simulate(world, GatedCrawler(scheduler, gate, site.hosts), rate)
@@ -222,8 +233,7 @@ def seconds_for(pages: int) -> dict[str, float]:
 
 def main() -> None:
     """Print every comparison, the largest difference of each contestant, and the cost."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=600)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
@@ -246,11 +256,11 @@ def main() -> None:
     cost = seconds_for(given.timed_pages)
     if given.json:
         rows = [{name: getattr(one, name) for name in one.__slots__} for one in found]
-        print(json.dumps({"reach": REACH, "largest": largest, "cpu_seconds": cost, "compared": rows}, indent=2))
+        print(json.dumps({"reach": LIMITS.reach, "largest": largest, "cpu_seconds": cost, "compared": rows}, indent=2))
         return
     print("\nlargest difference (to be at most .02):")
     for name, value in largest.items():
-        print(f"  {name:28}{value:.4f}{'' if value <= REACH else '  TOO LARGE'}")
+        print(f"  {name:28}{value:.4f}{'' if value <= LIMITS.reach else '  TOO LARGE'}")
     print(
         f"processor seconds for {given.timed_pages:,} pages: {cost['make']} once, {cost['one_bandwidth']} a bandwidth"
     )

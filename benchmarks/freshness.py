@@ -7,7 +7,6 @@ are .1, .3, 1 and 3 crawls per change. For each row it says whether crawld is ab
 more than .002. With --keep an interrupted run goes on where it was. What it is at goes to stderr.
 """
 
-import argparse
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from benchmarks import argument_parser
 from benchmarks.freshness_docs import picture
 from crawld.model.errors import InputError
 from crawld.research.recorded import history_files
@@ -80,7 +80,7 @@ def _name(part: str, job: Job) -> str:
 
 
 def _kept(file: Path | None) -> dict[str, dict[str, Measures]]:
-    """What an earlier run has found; its last line may have been cut off."""
+    """Reads the results of an earlier run; its last line may have been cut off."""
     if file is None or not file.exists():
         return {}
     whole = [line for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -88,7 +88,7 @@ def _kept(file: Path | None) -> dict[str, dict[str, Measures]]:
 
 
 def settings(parts: Sequence[str], *, full: bool, folder: Path | None) -> dict[str, Any]:
-    """What was run, and on what, in words."""
+    """Describes the run and the machine."""
     sizes = FULL if full else SHORT
     command = "python -m benchmarks.freshness" + (" --full" if full else "")
     return {
@@ -119,8 +119,7 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 def main() -> None:
     """Run, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the picture as SVG")
     parser.add_argument("--full", action="store_true", help="larger and more worlds; an hour of one core or more")
     parser.add_argument("--part", choices=(PEERS_PART, POLICIES_PART), help="one of the two comparisons alone")

@@ -45,14 +45,14 @@ SHOWN = (
 
 SMALL_COLUMNS = {
     (HISTORY, EQUAL): "real sites",
-    (HONEST, EQUAL): "sites with honest sitemaps",
-    (HISTORY, ZIPF): "pages of unequal importance",
+    (NCIS, DRAWN): "sites that announce their changes, not always rightly (drawn)",
+    (HISTORY, ZIPF): "real sites, pages of unequal importance",
 }
 SMALL_ROWS = {
     CRAWLD: "**crawld**",
-    ROUND_ROBIN: "round robin",
-    "nutch-adaptive": "Apache Nutch, adaptive",
-    "stormcrawler-adaptive": "Apache StormCrawler, adaptive",
+    ROUND_ROBIN: "all pages in turn",
+    "changedetection.io": "changedetection.io",
+    "nutch": "Apache Nutch",
 }
 SMALL_BEGIN, SMALL_END = "<!-- the small table of docs/results.md -->", "<!-- end of the small table -->"
 
@@ -68,12 +68,12 @@ def small_table(rows: Sequence[Row]) -> str:
     by_place = {(row["contestant"], (row["kind"], row["weights"])): row for row in rows}
     kinds = [kind for kind in SMALL_COLUMNS if (CRAWLD, kind) in by_place]
     lines = [
-        "| copies current, share of time | " + " | ".join(SMALL_COLUMNS[kind] for kind in kinds) + " |",
+        "| | " + " | ".join(SMALL_COLUMNS[kind] for kind in kinds) + " |",
         "|---|" + "---|" * len(kinds),
     ]
     for name, title in SMALL_ROWS.items():
-        figures = [f"{by_place[name, kind]['freshness']:.0%}" for kind in kinds]
-        lines.append(f"| {title} | " + " | ".join(f"**{one}**" if name == CRAWLD else one for one in figures) + " |")
+        figures = [f"{100 * by_place[name, kind]['freshness']:.1f} %" for kind in kinds]
+        lines.append(f"| {title} | " + " | ".join(figures) + " |")
     return "\n".join(lines)
 
 

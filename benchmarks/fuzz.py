@@ -9,11 +9,11 @@ sizes up to `--largest`. A fault is an exception that is not one of the named on
 100 ms or 32 MB up to 256 KB (larger ones in proportion, 25 ms for what runs on the event loop). Exit status 1 then.
 """
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
 
+from benchmarks import argument_parser
 from tests.support.fuzz.cost import bombs
 from tests.support.fuzz.damage import Report, damaged, run
 from tests.support.fuzz.parsers import PARSERS
@@ -30,13 +30,12 @@ def _show(report: Report) -> None:
 
 def main() -> int:
     """Run from the command line."""
-    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options = argument_parser(__doc__)
     options.add_argument("--inputs", type=int, default=100_000, help="damaged files")
     options.add_argument("--largest", type=int, default=1_000_000, help="bytes of the largest bomb; 0 for no bombs")
     options.add_argument("--parser", choices=PARSERS, help="give bombs to this parser alone")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--only", type=int, help="repeat the damaged input of this number and show it")
-    options.add_argument("--json", action="store_true")
     given = options.parse_args()
     if given.only is not None:
         print(damaged(given.only, given.seed))

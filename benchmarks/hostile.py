@@ -21,7 +21,6 @@ to stalls, or to places taken up.
 - machine_stall_ms: how long the machine kept a process waiting that did nothing: the figures above include such waits
 """
 
-import argparse
 import asyncio
 import json
 import sys
@@ -30,6 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import argument_parser
 from benchmarks.hostile_run import bench
 from tests.support.attacks.figures import share_of, table
 from tests.support.attacks.site import ATTACKS
@@ -54,13 +54,12 @@ async def run(names: Sequence[str], seconds: float, together: float, rate: float
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--rate", type=float, default=100)
     parser.add_argument("--together", type=float, default=600, help="seconds for all attacks at once; 0: not at all")
     parser.add_argument("--attack", nargs="+", choices=list(ATTACKS), default=list(ATTACKS))
     parser.add_argument("--list", action="store_true", help="say what each attack does")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.list:
         for attack in ATTACKS.values():

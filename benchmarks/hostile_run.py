@@ -18,15 +18,25 @@ from tests.support.attacks.site import ATTACKS, GOOD_NETWORK, SiteProcess, good_
 from tests.support.attacks.watch import Watched, watcher
 from tests.support.process import Running, ask_control, daemon, free_port, settings
 
-PAGES_PER_RATE, HOSTS_PER_RATE = 30, 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
-MIN_INTERVAL = 5.0
-LEARNING = 10  # times the rate while good pages are learnt: politeness is the limit then, also for sitemaps
-MOST_ALLOWANCE = 0.25  # of the calm rate, for hostile pages
-SETTLE = 4.0  # seconds after the start, in which robots.txt of the good hosts are asked for again
-CALM = 5.0  # seconds before an attack in which good requests are counted
-DRAIN = 2.0  # seconds after the run in which its last crawls may become visible
-END_WITHIN = 15.0
-BYTES_AT_ONCE, URLS_AT_ONCE = 200_000, 2_000  # given to the control socket in one request
+
+@dataclass(frozen=True)
+class HostileRunLimits:
+    """Numbers of this benchmark."""
+
+    pages_per_rate: int = 30
+    hosts_per_rate: int = 2  # good pages and hosts for each request a second; fewer pages are learnt sooner
+    min_interval: float = 5.0
+    learning: int = 10  # times the rate while good pages are learnt: politeness is the limit then, also for sitemaps
+    max_allowance: float = 0.25  # of the calm rate, for hostile pages
+    settle: float = 4.0  # seconds after the start, in which robots.txt of the good hosts are asked for again
+    calm: float = 5.0  # seconds before an attack in which good requests are counted
+    drain: float = 2.0  # seconds after the run in which its last crawls may become visible
+    end_within: float = 15.0
+    bytes_at_once: int = 200_000
+    urls_at_once: int = 2_000  # given to the control socket in one request
+
+
+LIMITS = HostileRunLimits()
 
 
 @dataclass(slots=True)
@@ -36,12 +46,14 @@ class Bench:
     folder: Path
     rate: float
     good: SiteProcess
-    pages_per_rate: int = PAGES_PER_RATE
+    pages_per_rate: int = LIMITS.pages_per_rate
     runs: int = 0
 
     @property
     def _good_urls(self) -> list[str]:
-        return good_urls(self.good.ports[0], int(self.pages_per_rate * self.rate), int(HOSTS_PER_RATE * self.rate))
+        return good_urls(
+            self.good.ports[0], int(self.pages_per_rate * self.rate), int(LIMITS.hosts_per_rate * self.rate)
+        )
 
     def _settings(self, folder: Path, rate: float, door: int) -> Path:
         return settings(
@@ -49,7 +61,7 @@ class Bench:
             self._good_urls,
             bandwidth=f"{rate}/s",
             politeness={},  # the defaults
-            min_interval=MIN_INTERVAL,
+            min_interval=LIMITS.min_interval,
             api={"listen": f"127.0.0.1:{door}", "public_url": f"http://127.0.0.1:{door}"},  # its doors are open
             log={"level": "warning"},
         )
@@ -57,7 +69,7 @@ class Bench:
     async def learn_good_pages(self) -> None:
         """Let a daemon see every good page, and that no good host has a sitemap, at the pace that politeness allows."""
         self.folder.mkdir(exist_ok=True)
-        file = self._settings(self.folder, LEARNING * self.rate, free_port())
+        file = self._settings(self.folder, LIMITS.learning * self.rate, free_port())
         unseen = {*self._good_urls, *(urljoin(url, "/sitemap.xml") for url in self._good_urls)}
         async with daemon("--config", str(file), cwd=self.folder) as running:
             async with asyncio.timeout(20 * self.pages_per_rate):
@@ -81,9 +93,9 @@ class Bench:
             file = self._settings(place, self.rate, door.port)
             running = await stack.enter_async_context(daemon("--config", str(file), cwd=place))
             await _until_open(place / "x.db.sock", running)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(LIMITS.settle)
             await self.good.asked()
-            await asyncio.sleep(CALM)
+            await asyncio.sleep(LIMITS.calm)
             calm = _of_good_pages(await self.good.asked())
             watching = await stack.enter_async_context(watcher(place / "x.db", running.process.pid))
             await self.good.asked()
@@ -95,7 +107,7 @@ class Bench:
             ended = time.time()
             asked, hostile_asked = await self.good.asked(), await hostile.asked()
             slots = await _slots(place / "x.db.sock") if running.process.returncode is None else {}
-            await asyncio.sleep(DRAIN)
+            await asyncio.sleep(LIMITS.drain)
             watched = await watching.end()
             alive = running.process.returncode is None
             for task in work:
@@ -105,7 +117,7 @@ class Bench:
                     raise failed
             status = await _end(running)
         measured = _figures(_of_good_pages(asked), watched, began, ended, seconds)
-        measured["calm_per_second"] = round(len(calm) / CALM, 2)
+        measured["calm_per_second"] = round(len(calm) / LIMITS.calm, 2)
         measured["hostile_per_second"] = round(len(hostile_asked) / (ended - began), 1)
         measured["slots"] = slots
         measured["poisoned_signals"] = poisoned(place / "x.db")
@@ -121,16 +133,16 @@ class Bench:
 
     async def _give(self, control: Path, urls: Sequence[str]) -> None:
         """Raise the bandwidth by what the pages may fairly have, and add them."""
-        allowance = min(len(urls) / MIN_INTERVAL, MOST_ALLOWANCE * self.rate)
+        allowance = min(len(urls) / LIMITS.min_interval, LIMITS.max_allowance * self.rate)
         await ask_control(control, "PUT", "/bandwidth", {"rate": f"{self.rate + allowance}/s"})
         while urls:
-            count = min(max(1, BYTES_AT_ONCE // max(map(len, urls))), URLS_AT_ONCE)
+            count = min(max(1, LIMITS.bytes_at_once // max(map(len, urls))), LIMITS.urls_at_once)
             await ask_control(control, "POST", "/urls", {"urls": urls[:count]})
             urls = urls[count:]
 
 
 @asynccontextmanager
-async def bench(folder: Path, rate: float, pages_per_rate: int = PAGES_PER_RATE) -> AsyncIterator[Bench]:
+async def bench(folder: Path, rate: float, pages_per_rate: int = LIMITS.pages_per_rate) -> AsyncIterator[Bench]:
     """The good site, and a database that knows it, while the block runs."""
     async with site_process("good") as good:
         made = Bench(folder, rate, good, pages_per_rate)
@@ -151,7 +163,7 @@ def _figures(
         "answers_per_second": round(len(watched.waits) / max(ended - began, wanted), 1),
         "longest_silence_ms": round(1000 * max(watched.waits)),
         "silence_p99_ms": round(1000 * percentile(watched.waits, 0.99)),
-        "oldest_uncommitted_ms": round(1000 * oldest_uncommitted(good, watched, ended + DRAIN)),
+        "oldest_uncommitted_ms": round(1000 * oldest_uncommitted(good, watched, ended + LIMITS.drain)),
         "memory_mb": round(watched.memory_mb, 1),
         "machine_stall_ms": round(1000 * watched.stall),
     }
@@ -170,7 +182,7 @@ async def _until_open(control: Path, running: Running) -> None:
 
 
 async def _slots(control: Path) -> dict[str, Any]:
-    """What became of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
+    """Fates of the slots of the last minutes, by the daemon's own account; empty where it does not answer."""
     try:
         told = json.loads(await asyncio.wait_for(ask_control(control, "GET", "/status", {}), 5.0))
     except TimeoutError:
@@ -181,6 +193,6 @@ async def _slots(control: Path) -> dict[str, Any]:
 async def _end(running: Running) -> int | None:
     """The exit status after SIGTERM, None where it did not end."""
     try:
-        return await asyncio.wait_for(running.end(signal.SIGTERM), END_WITHIN)
+        return await asyncio.wait_for(running.end(signal.SIGTERM), LIMITS.end_within)
     except TimeoutError:
         return None

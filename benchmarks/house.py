@@ -1,4 +1,4 @@
-"""How the code is cut, measured by parsing it and by running it.
+"""Figures of the code, measured by parsing it and by running it.
 
 `python -m benchmarks.house [--json]` counts lines, files, constants and importers, and then runs a real daemon on two
 pages, one of which changes, with a profile hook that notes every function of crawld that runs after the start has
@@ -6,7 +6,6 @@ settled. `--walk crawl|signal|webhook|overview` prints the files that one of the
 `--parse` leaves the daemon out.
 """
 
-import argparse
 import ast
 import asyncio
 import json
@@ -27,7 +26,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly, Tempo
 from crawld.main.settings import Settings
 
@@ -109,7 +108,7 @@ def parse() -> dict[str, Any]:
 
 
 def fleet_in_run() -> int:
-    """How many modules of the fleet the program of `crawld run` imports."""
+    """Counts the modules of the fleet that `crawld run` imports."""
     loads = "import crawld.cli.run; from crawld.main.assembly import Assembly"
     code = f"import json, sys; {loads}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -213,7 +212,7 @@ WALKS: dict[str, tuple[dict[str, Any], Callable[[str], bool] | None]] = {
 
 
 async def walk(name: str) -> Trace:
-    """What one crawl, poll, delivery or view runs, in a real daemon with two pages."""
+    """Traces one crawl, poll, delivery or view in a real daemon with two pages."""
     more, wanted = WALKS[name]
     trace = Trace(wanted)
     trace.install()
@@ -282,8 +281,7 @@ async def _cause(name: str, assembly: Assembly, site: Site) -> None:
 
 def main() -> None:
     """Print the figures, or one walk."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--parse", action="store_true", help="only what follows from the text")
     parser.add_argument("--walk", choices=sorted(WALKS), help="print the files of one walk")
     options = parser.parse_args()

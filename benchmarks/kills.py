@@ -1,4 +1,4 @@
-"""What kill -9 costs: a daemon killed at random moments and started again, compared with the server's own log.
+"""Cost of kill -9: a daemon killed at random moments and started again, compared with the server's own log.
 
     python -m benchmarks.kills [--kills 200] [--json]
 
@@ -7,7 +7,6 @@ may be missing, and of what the server saw only the last moments before a kill m
 machine kept the server itself waiting does not count as such a moment; beside it stands the age with that time.
 """
 
-import argparse
 import asyncio
 import random
 import signal
@@ -15,16 +14,25 @@ import sqlite3
 import tempfile
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.process import daemon, settings
 from tests.support.site import Site
 
-PAGES = 200
-LONGEST_CRAWL = 1.0  # seconds in which a request to the site has surely ended and been committed
-CLOCKS = 0.05  # seconds by which a request's moment may differ between the two sides
+
+@dataclass(frozen=True)
+class KillsLimits:
+    """Numbers of this benchmark."""
+
+    pages: int = 200
+    max_crawl: float = 1.0  # seconds in which a request to the site has surely ended and been committed
+    clocks: float = 0.05  # seconds by which a request's moment may differ between the two sides
+
+
+LIMITS = KillsLimits()
 
 
 async def run(kills: int, seed: int = 1, folder: Path | None = None) -> dict[str, Any]:
@@ -35,7 +43,7 @@ async def run(kills: int, seed: int = 1, folder: Path | None = None) -> dict[str
         async with Site(hosts=5) as site:
             # Neither second looks, at text that varies, nor the check of a server's honesty after an unconditional
             # request, which audits are, is a crawl of its own: there are none here, and bytes are compared.
-            urls = [site.url(f"/poisson/{i}?rate=0.02", host=1 + i % 5) for i in range(PAGES)]
+            urls = [site.url(f"/poisson/{i}?rate=0.02", host=1 + i % 5) for i in range(LIMITS.pages)]
             only_crawls = {"fetch": {"unconditional_share": 0}, "audit": {"share": 0}, "digest": [{"mode": "raw"}]}
             file = settings(place, urls, bandwidth="100/s", min_interval=0.1, **only_crawls)
             killed, broken = [], 0
@@ -74,16 +82,18 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
         recorded = crawls.pop(url, [])
         twice += max(0, len(recorded) - len(visits))
         for visit in visits:
-            match = next((at for at in recorded if at - CLOCKS <= visit <= at + 5.0), None)
+            match = next((at for at in recorded if at - LIMITS.clocks <= visit <= at + 5.0), None)
             if match is not None:
                 recorded.remove(match)
                 continue
             # What was on its way when the kill came is noted a moment after it.
-            lost.append((visit, min((moment for moment in killed if moment >= visit - CLOCKS), default=float("inf"))))
+            lost.append(
+                (visit, min((moment for moment in killed if moment >= visit - LIMITS.clocks), default=float("inf")))
+            )
         twice += len(recorded)
     return {
         "pages": pages,
-        "pages_expected": PAGES,
+        "pages_expected": LIMITS.pages,
         "requests_seen": visits_all,
         "crawls_recorded": len(rows),
         "recorded_twice_or_never_seen": twice + sum(len(rest) for rest in crawls.values()),
@@ -97,7 +107,7 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
 
 def _overtaken(seen: float, kill: float, recorded: list[tuple[str, float]]) -> bool:
     """Whether a crawl that left well after a lost one was committed before the kill: commits would be out of order."""
-    return any(seen + LONGEST_CRAWL < at < kill for _, at in recorded)
+    return any(seen + LIMITS.max_crawl < at < kill for _, at in recorded)
 
 
 def _stood_still(site: Site, start: float, end: float) -> float:
@@ -109,10 +119,9 @@ def _stood_still(site: Site, start: float, end: float) -> float:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.kills, arguments.seed)), as_json=arguments.json)
 

@@ -13,7 +13,6 @@ in every value of every table (unpacked), in the log, and in all answers. `leaks
 `seen` how often the search found a word that is surely stored, without which finding nothing would mean nothing.
 """
 
-import argparse
 import asyncio
 import base64
 import contextlib
@@ -33,6 +32,7 @@ import aiohttp
 import yaml
 from backports import zstd
 
+from benchmarks import argument_parser
 from tests.support.process import Running, command, daemon, free_port, settings
 from tests.support.site import Site, Visit
 from tests.support.walls import CLOUDFLARE
@@ -291,10 +291,9 @@ def _bytes(value: object) -> bytes:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--keep", type=Path, help="an empty folder to work in, which stays")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--short", action="store_true", help="ask few commands")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() if given.keep is None else contextlib.nullcontext(given.keep) as made:

@@ -1,18 +1,18 @@
-"""What learning reaches: replayed histories, simulated worlds, calibration, audits, and pages fitted per second.
+"""Results of learning: replayed histories, simulated worlds, calibration, audits, and pages fitted per second.
 
 `python -m benchmarks.learning [--json] [--quick] [--only NAME]` prints each figure with its target; what it is at goes
 to stderr. In simulated worlds freshness is the chance of each copy to be current under the true parameters, given the
 signals since its crawl, weighted by importance and integrated over time (`replay_worlds.Simulated`).
 """
 
-import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import argument_parser
 from benchmarks.learning_figure import Figure, mean_and_error, progress
 from benchmarks.learning_replays import mix_figures, replay_figures
 from benchmarks.learning_store import pages_per_second
@@ -21,18 +21,29 @@ from tests.support.replay.learner import Learnt
 from tests.support.replay.site import Floats, Ints, replay
 from tests.support.replay.worlds import Knowing, Schooled, draw
 
-VISIT = 5.0  # days between visits in the simulated worlds: m = 500 pages, R = 100 a day
-DAYS, LEARNT = 120.0, 100.0  # freshness is judged after 20 crawls per page
-JUDGED = 0.02  # share of the crawls that a bin of predicted freshness must hold: smaller ones show their own noise
+
+@dataclass(frozen=True)
+class LearningLimits:
+    """Numbers of this benchmark."""
+
+    visit: float = 5.0  # days between visits in the simulated worlds: m = 500 pages, R = 100 a day
+    days: float = 120.0
+    learnt: float = 100.0  # freshness is judged after 20 crawls per page
+    judged: float = (
+        0.02  # share of the crawls that a bin of predicted freshness must hold: smaller ones show their own noise
+    )
+
+
+LIMITS = LearningLimits()
 
 
 def simulated(kind: str, pages: int, seed: int, *, signals: bool) -> tuple[float, float, Learnt]:
     """Freshness after 20 crawls a page: learnt, and with known parameters."""
-    site, population = draw(kind, pages, DAYS, seed)
-    slots = int(pages / VISIT * DAYS)
-    learner = Learnt(site, population.mu, signals=signals, visit=VISIT)
-    known = replay(site, Knowing(population, signals=signals), slots, population.mu, LEARNT)
-    fresh = replay(site, learner, slots, population.mu, LEARNT)
+    site, population = draw(kind, pages, LIMITS.days, seed)
+    slots = int(pages / LIMITS.visit * LIMITS.days)
+    learner = Learnt(site, population.mu, signals=signals, visit=LIMITS.visit)
+    known = replay(site, Knowing(population, signals=signals), slots, population.mu, LIMITS.learnt)
+    fresh = replay(site, learner, slots, population.mu, LIMITS.learnt)
     heard = "with" if signals else "without"
     progress(f"{kind} world {seed}, {heard} signals: learnt {fresh:.4f}, known {known:.4f}")
     return fresh, known, learner
@@ -40,10 +51,10 @@ def simulated(kind: str, pages: int, seed: int, *, signals: bool) -> tuple[float
 
 def schooled(pages: int, seed: int) -> float:
     """Freshness in the world of Busa-Fekete et al. 2025 after every page was crawled 20 times in turn."""
-    site, population = draw("ncis", pages, DAYS, seed)
-    learner = Learnt(site, population.mu, signals=True, visit=VISIT)
-    slots = int(pages / VISIT * DAYS)
-    return replay(site, Schooled(learner, LEARNT), slots, population.mu, LEARNT)
+    site, population = draw("ncis", pages, LIMITS.days, seed)
+    learner = Learnt(site, population.mu, signals=True, visit=LIMITS.visit)
+    slots = int(pages / LIMITS.visit * LIMITS.days)
+    return replay(site, Schooled(learner, LIMITS.learnt), slots, population.mu, LIMITS.learnt)
 
 
 def world_figures(*, quick: bool) -> Iterator[Figure]:
@@ -60,7 +71,8 @@ def world_figures(*, quick: bool) -> Iterator[Figure]:
             predicted += learner.predicted[warm:]
             fresh += learner.found_fresh[warm:]
         name = {"ncis": "Busa-Fekete et al. 2025 world", "poisson": "Poisson world without signals"}[kind]
-        size = f"m = {pages}, R = {pages / VISIT:.0f}, {repeats} worlds, days {LEARNT:.0f} to {DAYS:.0f}"
+        days = f"days {LIMITS.learnt:.0f} to {LIMITS.days:.0f}"
+        size = f"m = {pages}, R = {pages / LIMITS.visit:.0f}, {repeats} worlds, {days}"
         ratio, error = mean_and_error(ratios)
         detail = f"{size}; the learner's own crawls, 20 a page on average; s.e. {error:.4f}"
         yield Figure(f"learnt over known, {name}", "≥ 0.98", ratio, ratio >= 0.98, detail)
@@ -79,7 +91,7 @@ def calibration(world: str, believed: Floats, fresh: NDArray[np.bool_]) -> Figur
     tenth = np.minimum((believed * 10).astype(int), 9)
     rank = believed.argsort().argsort() * 10 // len(believed)
     gaps, counts = _gaps(tenth, believed, fresh)
-    least = JUDGED * len(believed)
+    least = LIMITS.judged * len(believed)
     largest = max(abs(gap) for k, gap in gaps.items() if counts[k] >= least)
     told = ", ".join(f".{k} {gap:+.3f} ({counts[k]})" for k, gap in gaps.items())
     even = max(map(abs, _gaps(rank, believed, fresh)[0].values()))
@@ -157,8 +169,7 @@ GROUPS: dict[str, Callable[..., Iterator[Figure]]] = {
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer pages, budgets and repeats")
     parser.add_argument("--only", choices=GROUPS, action="append")
     options = parser.parse_args()

@@ -12,7 +12,16 @@ from tests.support.replay.learner import Learnt
 from tests.support.replay.mix import mix
 from tests.support.replay.site import SHARED, Clairvoyant, Floats, RoundRobin, Site, replay, sites
 
-MOST_PAGES = 500  # of a replayed site, every k-th of more
+
+@dataclass(frozen=True)
+class LearningReplaysLimits:
+    """Numbers of this benchmark."""
+
+    max_pages: int = 500  # of a replayed site, every k-th of more
+    draws: int = 3
+
+
+LIMITS = LearningReplaysLimits()
 BUDGETS = (0.1, 0.3, 1.0, 3.0)
 QUICK_BUDGETS = (0.3, 1.0)
 WEIGHTS: dict[str, Callable[[int], Floats]] = {"equal": np.ones, "zipf": zipf}
@@ -20,7 +29,6 @@ MIX_TARGETS = {
     "equal": {0.1: 0.18, 0.3: 0.25, 1.0: 0.50, 3.0: 0.65},
     "zipf": {0.1: 0.68, 0.3: 0.72, 1.0: 0.80, 3.0: 0.86},
 }
-DRAWS = 3
 
 
 def thinned(site: Site, most: int) -> Site:
@@ -46,7 +54,7 @@ class Cells:
 
     @property
     def means(self) -> dict[str, float]:
-        """By set, over its budgets."""
+        """Mean of each set over its budgets."""
         return {name: float(np.mean(cells)) for name, cells in self.by_set.items()}
 
     def told(self) -> str:
@@ -58,7 +66,7 @@ def single_hosts(weights: str, folder: Path, *, quick: bool) -> tuple[Cells, Cel
     """Every set at every budget: learnt without signals over round robin, and what signals add to that."""
     gains, added = Cells(), Cells()
     for whole in sites(folder):
-        site = thinned(whole, 100 if quick else MOST_PAGES)
+        site = thinned(whole, 100 if quick else LIMITS.max_pages)
         importance = WEIGHTS[weights](site.pages)
         for budget in QUICK_BUDGETS if quick else BUDGETS:
             slots = site.slots(budget)
@@ -103,7 +111,7 @@ def mix_figures(*, quick: bool, folder: Path = SHARED) -> Iterator[Figure]:
     for weights, targets in MIX_TARGETS.items():
         for budget, target in targets.items():
             shares, gains = [], []
-            for draw in range(1 if quick else DRAWS):
+            for draw in range(1 if quick else LIMITS.draws):
                 site = mix(whole, draw, 20 if quick else 60)
                 importance, slots = WEIGHTS[weights](site.pages), site.slots(budget)
                 base = replay(site, RoundRobin(), slots, importance)

@@ -1,9 +1,10 @@
-"""How many pages a second the daemon's learner re-estimates from a real SQLite file."""
+"""Pages a second that the daemon's learner re-estimates from a real SQLite file."""
 
 import asyncio
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,23 @@ import numpy as np
 from crawld.crawl.learner import Learner
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES
-from crawld.store.contract import Floats, Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 
-CRAWLS = 20
-HOSTS = 100
-DAY = 86400.0
+
+@dataclass(frozen=True)
+class LearningStoreLimits:
+    """Numbers of this benchmark."""
+
+    crawls: int = 20
+    hosts: int = 100
+    day: float = 86400.0
+
+
+LIMITS = LearningStoreLimits()
 
 
 class NullSink:
@@ -31,7 +40,7 @@ class NullSink:
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Forget them too."""
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
@@ -55,24 +64,27 @@ async def _measure(url: str, pages: int) -> tuple[float, str]:
         fitted += await learner.learn()
     seconds = time.process_time() - start
     await store.close()
-    return fitted / seconds, f"{pages} pages of {HOSTS} hosts with {CRAWLS} crawls each, {seconds:.2f} s of one core"
+    return (
+        fitted / seconds,
+        f"{pages} pages of {LIMITS.hosts} hosts with {LIMITS.crawls} crawls each, {seconds:.2f} s of one core",
+    )
 
 
 async def _fill(store: SqlStore, pages: int, now: float) -> None:
     """Pages crawled daily, half of them with a sitemap that announces some changes."""
     rng = np.random.default_rng(1)
-    wanted = [Wanted(f"https://h{page % HOSTS}.example/{page}") for page in range(pages)]
+    wanted = [Wanted(f"https://h{page % LIMITS.hosts}.example/{page}") for page in range(pages)]
     added = (await store.adopt(wanted, origin="benchmark", now=now)).added
-    changed = rng.random((pages, CRAWLS)) < rng.uniform(0.02, 0.8, pages)[:, None]
-    signals = (changed & (rng.random((pages, CRAWLS)) < 0.5)) | (rng.random((pages, CRAWLS)) < 0.1)
-    start = now - (CRAWLS + 1) * DAY
+    changed = rng.random((pages, LIMITS.crawls)) < rng.uniform(0.02, 0.8, pages)[:, None]
+    signals = (changed & (rng.random((pages, LIMITS.crawls)) < 0.5)) | (rng.random((pages, LIMITS.crawls)) < 0.1)
+    start = now - (LIMITS.crawls + 1) * LIMITS.day
     for number, page in enumerate(added):
         store.record(Record(Crawl(page.id, start, Verdict.NEW), PageState.LIVE))
-        for crawl in range(CRAWLS):
+        for crawl in range(LIMITS.crawls):
             verdict = Verdict.CHANGED if changed[number, crawl] else Verdict.UNCHANGED
             heard = (int(signals[number, crawl]), *(0,) * (len(SOURCES) - 1))
-            at = start + (crawl + 1) * DAY
-            store.record(Record(Crawl(page.id, at, verdict, tau=DAY, signals=heard), PageState.LIVE))
+            at = start + (crawl + 1) * LIMITS.day
+            store.record(Record(Crawl(page.id, at, verdict, tau=LIMITS.day, signals=heard), PageState.LIVE))
         if number % 100 == 0:
             await store.flush()
     await store.flush()

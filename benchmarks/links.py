@@ -11,7 +11,6 @@ after the first round, is what finding costs. `--kills` kills each daemon so oft
 too.
 """
 
-import argparse
 import asyncio
 import bisect
 import random
@@ -19,19 +18,28 @@ import signal
 import sqlite3
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from tests.support.behaviours import page
 from tests.support.process import daemon, settings
 from tests.support.site import Behaviour, Site, Visit
 
-UNLISTED = 0.2
-LINKS = 4
-"""Links of a page to others."""
-CHANGES = 1.0
-"""Changes of a page in a round, on average; they differ by page."""
+
+@dataclass(frozen=True)
+class LinksLimits:
+    """Numbers of this benchmark."""
+
+    unlisted: float = 0.2
+    links: int = 4
+    """Links of a page to others."""
+    changes: float = 1.0
+    """Changes of a page in a round, on average; they differ by page."""
+
+
+LIMITS = LinksLimits()
 
 
 class LinkedSite:
@@ -40,15 +48,15 @@ class LinkedSite:
     def __init__(self, pages: int, rate: float, seconds: float, seed: int) -> None:
         luck = random.Random(seed)
         self.names = [f"{luck.choice('abcdefgh')}{luck.getrandbits(20):x}q" for _ in range(pages)]
-        listed = round(pages * (1 - UNLISTED))
+        listed = round(pages * (1 - LIMITS.unlisted))
         self.listed, self.hidden = self.names[:listed], self.names[listed:]
-        self.links = {name: luck.sample(self.listed, LINKS) for name in self.names}
+        self.links = {name: luck.sample(self.listed, LIMITS.links) for name in self.names}
         for number, name in enumerate(self.hidden):  # every second one only from another that is not listed
             by = self.hidden[number - 1] if number % 2 else luck.choice(self.listed)
             self.links[by] = [*self.links[by], name]
         self.changes: dict[str, list[float]] = {}
         for name in self.names:
-            often = luck.lognormvariate(-0.5, 1.0) * CHANGES * rate / pages
+            often = luck.lognormvariate(-0.5, 1.0) * LIMITS.changes * rate / pages
             times: list[float] = []
             at = luck.expovariate(often)
             while at < 10 * seconds + 600:
@@ -165,12 +173,11 @@ async def run(pages: int, rate: float, seconds: float, kills: int, seed: int = 1
 
 def main() -> None:
     """Run as a command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--rate", type=float, default=20.0)
     parser.add_argument("--seconds", type=float, default=40.0, help="of each daemon, the first round included")
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     show(asyncio.run(run(given.pages, given.rate, given.seconds, given.kills)), as_json=given.json)
 

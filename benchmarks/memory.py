@@ -1,4 +1,4 @@
-"""What a page takes of the daemon's memory: `python -m benchmarks.memory [--pages N] [--json]`.
+"""Memory of a page in the daemon: `python -m benchmarks.memory [--pages N] [--json]`.
 
 A database with that many crawled pages is written, and a process of its own takes them back with the daemon's parts,
 one after another: pages, scheduler and gate; picks and the index for signals; the learner. Figures are the
@@ -17,12 +17,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.choose.host_gate import HostGate
 from crawld.choose.policies import DEFAULT, build
 from crawld.choose.scheduler import Scheduler
@@ -36,25 +37,36 @@ from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
 from crawld.store.store import SqlStore
 
-NOW = 1.7e9
-PER_HOST = 50
-LEARNT_AT_ONCE = 500
-PICKS = 1000
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """Numbers of this benchmark."""
+
+    now: float = 1.7e9
+    per_host: int = 50
+    learnt_at_once: int = 500
+    picks: int = 1000
+
+
+LIMITS = MemoryLimits()
 
 
 def url(number: int) -> str:
     """A URL of usual length."""
-    return f"https://www.host{number // PER_HOST}.example.com/articles/2024/section-{number % 97}/page-{number}.html"
+    host = number // LIMITS.per_host
+    return f"https://www.host{host}.example.com/articles/2024/section-{number % 97}/page-{number}.html"
 
 
 async def write(path: Path, pages: int) -> None:
     """A database with that many pages, all crawled once."""
     store = SqlStore(f"sqlite:///{path}")
     await store.start()
-    await store.adopt([Wanted(url(number)) for number in range(pages)], origin=FROM_LIST, now=NOW)
+    await store.adopt([Wanted(url(number)) for number in range(pages)], origin=FROM_LIST, now=LIMITS.now)
     await store.close()
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE pages SET state = 'live', last_success = ? - id, last_attempt = ? - id", (NOW, NOW))
+        database.execute(
+            "UPDATE pages SET state = 'live', last_success = ? - id, last_attempt = ? - id", (LIMITS.now, LIMITS.now)
+        )
 
 
 def resident() -> int:
@@ -74,17 +86,18 @@ async def measure(path: Path) -> dict[str, float]:
     learner = OnlineLearner(Prior(), len(SOURCES))
     marks = [("start", resident())]
     began = time.perf_counter()
-    count = await page_set.restore(NOW)
+    count = await page_set.restore(LIMITS.now)
     seconds = time.perf_counter() - began
     marks.append(("pages_and_scheduler", resident()))
-    for slot in range(PICKS):
-        page_id = scheduler.pick(NOW + slot)
+    for slot in range(LIMITS.picks):
+        page_id = scheduler.pick(LIMITS.now + slot)
         if page_id is not None:
-            scheduler.settle(page_id, NOW + slot)
+            scheduler.settle(page_id, LIMITS.now + slot)
     await page_set.index()
     marks.append(("picks_and_signals_index", resident()))
+    learner.reserve(count, pages.count_hosts())
     for histories in crawled(pages):
-        learner.teach(histories, NOW)
+        learner.teach(histories, LIMITS.now)
     give_back()  # as the daemon's learner does once it has recalled all pages
     marks.append(("learner", resident()))
     await store.close()
@@ -98,27 +111,26 @@ async def measure(path: Path) -> dict[str, float]:
 def crawled(pages: Pages) -> Iterator[Histories]:
     """Histories of two crawls of every page."""
     ids = pages.ids()
-    for start in range(0, len(ids), LEARNT_AT_ONCE):
-        some = ids[start : start + LEARNT_AT_ONCE]
+    for start in range(0, len(ids), LIMITS.learnt_at_once):
+        some = ids[start : start + LIMITS.learnt_at_once]
         size, nothing = len(some), np.zeros((len(some), len(SOURCES)), dtype=np.int64)
         yield Histories(
             page_ids=np.array(some, dtype=np.int64),
             offsets=np.arange(size + 1),
-            at=np.full(size, NOW),
+            at=np.full(size, LIMITS.now),
             tau=np.full(size, 86400.0),
             signals=nothing,
             changed=np.arange(size) % 2 == 0,
             hosts=[pages[page_id].host for page_id in some],
-            first_success=np.full(size, NOW - 86400.0),
+            first_success=np.full(size, LIMITS.now - 86400.0),
             signal_counts=nothing,
         )
 
 
 def main() -> None:
     """Write the database, measure in a process of its own, and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=300_000)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)  # measure this one, in this process
     options = parser.parse_args()
     if options.database is not None:

@@ -7,7 +7,6 @@ of `noise_sites` follow: sites of several pages, noise that ends, titles, code, 
 `real` are no noise: at every visit they differ as real pages do, and must go on counting.
 """
 
-import argparse
 import json
 import random
 import sys
@@ -18,17 +17,28 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import argument_parser
 from benchmarks.noise_sites import SITES, measure_site
 from crawld.crawl.judge import is_pair, judge, learn_from_pair, read, wants_second_look
 from crawld.model.crawl import Memory, Verdict
 from crawld.model.fetched import Fetched
 from crawld.read.page.rules import DigestRule
 
-VISITS, EARLY = 80, 20
-EDIT_EVERY = 5
-HOUR = 3_600.0
-BEGAN = 1_750_000_000.0
-MOST_FALSE, LEAST_SEEN = 0.02, 0.95
+
+@dataclass(frozen=True)
+class NoiseLimits:
+    """Numbers of this benchmark."""
+
+    visits: int = 80
+    early: int = 20
+    edit_every: int = 5
+    hour: float = 3_600.0
+    began: float = 1_750_000_000.0
+    max_false: float = 0.02
+    min_seen: float = 0.95
+
+
+LIMITS = NoiseLimits()
 RULE = DigestRule()
 UNBOUND = frozenset({"noise that ends, edits that stay 1 visits"})  # at every visit another: noise and edits look alike
 VOCABULARY = (
@@ -41,7 +51,7 @@ PLACES = ("the harbour", "an old mill", "every village", "our valley", "the nort
 
 @dataclass(slots=True)
 class Fetch:
-    """When a page is rendered: the time, the visit, and what this very fetch draws."""
+    """A rendering of a page: the time, the visit, and this fetch's random numbers."""
 
     at: float
     visit: int
@@ -105,14 +115,16 @@ def pool(size: int, words: Sequence[int]) -> list[str]:
 def story(fetch: Fetch, number: int) -> str:
     """A headline with its age and the comments it has got: every visit finds one more."""
     title = sentence(random.Random(number), 6)
-    return f"{title}, {age(fetch.at - BEGAN - HOUR * number + 700)}, {3 * (fetch.visit - number)} comments"
+    return (
+        f"{title}, {age(fetch.at - LIMITS.began - LIMITS.hour * number + 700)}, {3 * (fetch.visit - number)} comments"
+    )
 
 
 LINKS, QUOTES, ADS = pool(200, (2, 3, 4, 5)), pool(25, (6, 7, 8, 9, 10)), pool(60, (5,))
 ITEMS = pool(10, (2, 3, 4))
 
 NOISE: dict[str, Callable[[Page, Fetch], list[str]]] = {
-    "relative time": beside(lambda fetch: f"Posted {age(fetch.at - BEGAN + 5_000)}"),
+    "relative time": beside(lambda fetch: f"Posted {age(fetch.at - LIMITS.began + 5_000)}"),
     "relative time out of step": beside(lambda fetch: f"Posted {fetch.visit % 23 + 1} hours ago"),
     "counter": beside(lambda fetch: f"Views: {900 + 7 * fetch.visit}"),
     "counter with thousands": beside(lambda fetch: f"{99_000 + 131 * fetch.visit:,} downloads"),
@@ -125,7 +137,7 @@ NOISE: dict[str, Callable[[Page, Fetch], list[str]]] = {
     "date out of step": beside(
         lambda fetch: datetime.fromtimestamp(9e8 + 86_400 * fetch.visit, UTC).strftime("%A, %B %d, %Y")
     ),
-    "day 12": beside(lambda fetch: f"Day {12 + int(fetch.at - BEGAN) // 86_400}"),
+    "day 12": beside(lambda fetch: f"Day {12 + int(fetch.at - LIMITS.began) // 86_400}"),
     "countdown": beside(lambda fetch: f"Ends in {200 - fetch.visit} days {fetch.at % 60:.0f} seconds"),
     "visible token": beside(lambda fetch: f"Form {fetch.draw.getrandbits(64):016x}"),
     "related links": listed(lambda fetch: fetch.draw.sample(LINKS, 10)),
@@ -143,7 +155,7 @@ NOISE: dict[str, Callable[[Page, Fetch], list[str]]] = {
     "shuffled list": listed(lambda fetch: fetch.draw.sample(ITEMS, len(ITEMS))),
     "mixed": listed(
         lambda fetch: [
-            f"{age(fetch.at - BEGAN + 90)}, {1_000 + 3 * fetch.visit:,} views",
+            f"{age(fetch.at - LIMITS.began + 90)}, {1_000 + 3 * fetch.visit:,} views",
             fetch.draw.choice(ADS),
             f"Served in {fetch.draw.randrange(10, 99)} ms at {moment(fetch, '%H:%M')}",
         ]
@@ -158,7 +170,7 @@ REAL: dict[str, Callable[[Page, Fetch], list[str]]] = {
     ),
     "new order": listed(lambda fetch: random.Random(fetch.visit).sample(ITEMS, len(ITEMS))),
     "article": listed(lambda fetch: [sentence(random.Random(fetch.visit), 40)]),
-    "change between two fetches": listed(lambda fetch: [sentence(random.Random(int(fetch.at / HOUR * 2)), 30)]),
+    "change between two fetches": listed(lambda fetch: [sentence(random.Random(int(fetch.at / LIMITS.hour * 2)), 30)]),
 }
 
 
@@ -184,7 +196,7 @@ class Visitor:
     draw: random.Random
     late_second: float = 0.0  # seconds by which a host's Crawl-delay holds up the second look
     memory: Memory | None = None
-    last: float = BEGAN
+    last: float = LIMITS.began
     fetches: int = 0
 
     def fetch(self, at: float, visit: int) -> Fetched:
@@ -194,7 +206,7 @@ class Visitor:
 
     def visit(self, number: int) -> bool:
         """Visit the page; whether it counted as changed."""
-        at = BEGAN + HOUR * number + self.draw.uniform(0, 600)
+        at = LIMITS.began + LIMITS.hour * number + self.draw.uniform(0, 600)
         outcome = self.fetch(at, number)
         reading = read(outcome, self.memory, RULE, at)
         judgement = judge(1, at, outcome, self.memory, RULE, reading)
@@ -221,49 +233,49 @@ def measure_noise(kind: str, seeds: int) -> dict[str, object]:
     false = quiet = seen = edits = fetches = 0
     for seed in range(seeds):
         visitor = Visitor(page_with(NOISE[kind], seed), random.Random(seed))
-        for number in range(VISITS):
-            edited = number >= EARLY and number % EDIT_EVERY == 0
+        for number in range(LIMITS.visits):
+            edited = number >= LIMITS.early and number % LIMITS.edit_every == 0
             if edited:
-                edit(visitor.page, number // EDIT_EVERY % 5, number)
+                edit(visitor.page, number // LIMITS.edit_every % 5, number)
             changed = visitor.visit(number)
-            if number >= EARLY and edited:
+            if number >= LIMITS.early and edited:
                 seen, edits = seen + changed, edits + 1
-            elif number >= EARLY:
+            elif number >= LIMITS.early:
                 false, quiet = false + changed, quiet + 1
         fetches += visitor.fetches
     return {
         "kind": kind,
         "false_share": false / quiet,
         "edits_seen_share": seen / edits,
-        "fetches_per_visit": fetches / (seeds * VISITS),
+        "fetches_per_visit": fetches / (seeds * LIMITS.visits),
     }
 
 
 def measure_real(kind: str, seeds: int) -> dict[str, object]:
-    """How many of the changes of a page that changes at every visit are seen."""
+    """Measures the share of changes seen of a page that changes at every visit."""
     seen = fetches = 0
     for seed in range(seeds):
         late = 1_800.0 if kind == "change between two fetches" else 0.0
         visitor = Visitor(page_with(REAL[kind], seed), random.Random(seed), late)
         visitor.visit(0)
-        seen += sum(visitor.visit(number) for number in range(1, VISITS))
+        seen += sum(visitor.visit(number) for number in range(1, LIMITS.visits))
         fetches += visitor.fetches
     return {
         "kind": kind,
-        "changes_seen_share": seen / (seeds * (VISITS - 1)),
-        "fetches_per_visit": fetches / (seeds * VISITS),
+        "changes_seen_share": seen / (seeds * (LIMITS.visits - 1)),
+        "fetches_per_visit": fetches / (seeds * LIMITS.visits),
     }
 
 
 def reached(figures: dict[str, list[dict[str, object]]]) -> bool:
     """Whether every figure is what it should be."""
     noise = all(
-        float(str(row["false_share"])) <= MOST_FALSE
-        and float(str(row["edits_seen_share"])) >= (1.0 if "inside main" in str(row["kind"]) else LEAST_SEEN)
+        float(str(row["false_share"])) <= LIMITS.max_false
+        and float(str(row["edits_seen_share"])) >= (1.0 if "inside main" in str(row["kind"]) else LIMITS.min_seen)
         for row in figures["noise"]
         if row["kind"] not in UNBOUND
     )
-    return noise and all(float(str(row["changes_seen_share"])) >= LEAST_SEEN for row in figures["real"])
+    return noise and all(float(str(row["changes_seen_share"])) >= LIMITS.min_seen for row in figures["real"])
 
 
 def show(rows: Sequence[dict[str, object]], title: str) -> None:
@@ -278,8 +290,7 @@ def show(rows: Sequence[dict[str, object]], title: str) -> None:
 
 def main() -> None:
     """Print the figures; exit status 1 where one is not reached."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     figures = {

@@ -36,7 +36,7 @@ MENUS = (
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When a page is rendered: the time, the visit, and what this very fetch draws."""
+    """A rendering of a page: the time, the visit, and this fetch's random numbers."""
 
     at: float
     visit: int
@@ -314,7 +314,7 @@ def template(part: str) -> Callable[[random.Random], Iterator[Visit]]:
 
 
 def shared_edit(pages: int, *, main: bool, of: int = 20) -> Callable[[random.Random], Iterator[Visit]]:
-    """The same status, notice or price put into some of the pages: below the heading, or amid each page's own text."""
+    """Puts one status, notice or price into some of the pages: below the heading, or amid each page's own text."""
 
     def visits(rng: random.Random) -> Iterator[Visit]:
         texts = Texts(rng, "main" if main else rng.choice(("plain", "article", "wiki", "forum")))

@@ -1,4 +1,4 @@
-"""Whether the API is what its description says: `python -m benchmarks.openapi [--examples N]` runs schemathesis.
+"""Whether the API is what its description says: `python -m benchmarks.openapi [--examples N] [--json]`.
 
 A real daemon crawls a site that keeps changing while schemathesis (the extra `benchmark`) sends requests made from
 `/v1/openapi.json`, right and wrong ones; then again, for what asks for a page, with the URL of one that is there.
@@ -6,7 +6,6 @@ Nothing may answer 5xx, nor with a status, type or body that is not described. T
 left out.
 """
 
-import argparse
 import asyncio
 import shutil
 import socket
@@ -15,6 +14,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks import argument_parser, show
 from crawld.show.api.access import make_token
 from tests.support.process import daemon, settings
 from tests.support.site import Site
@@ -24,14 +24,14 @@ PAGES = 10
 
 
 async def keep_changing(site: Site) -> None:
-    """Let pages change, so that whoever waits for changes is answered."""
+    """Let pages change, so that clients that wait for changes are answered."""
     for number in range(1_000_000):
         site.change(f"/cue/{number % PAGES}")
         await asyncio.sleep(0.2)
 
 
-async def run(examples: int) -> int:
-    """Run schemathesis against a daemon; its exit status."""
+async def run(examples: int) -> dict[str, object]:
+    """Runs schemathesis against a daemon; returns its exit status and the errors that the daemon logged."""
     tool = shutil.which("schemathesis") or str(Path(sys.executable).with_name("schemathesis"))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -54,12 +54,11 @@ async def run(examples: int) -> int:
                 with suppress(asyncio.CancelledError):
                     await changing
                 faults = [line for line in running.log if "ERROR" in line or "Traceback" in line]
-                print("\n".join(faults[:20]))
-                return status or int(bool(faults))
+                return {"schemathesis_status": status, "daemon_errors": faults[:20]}
 
 
 async def _run(words: list[str], folder: Path) -> int:
-    return await (await asyncio.create_subprocess_exec(*words, cwd=folder)).wait()
+    return await (await asyncio.create_subprocess_exec(*words, cwd=folder, stdout=sys.stderr)).wait()
 
 
 def _free_port() -> int:
@@ -70,9 +69,12 @@ def _free_port() -> int:
 
 def main() -> None:
     """Run it."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--examples", type=int, default=30)
-    sys.exit(asyncio.run(run(parser.parse_args().examples)))
+    options = parser.parse_args()
+    found = asyncio.run(run(options.examples))
+    show(found, as_json=options.json)
+    sys.exit(any(found.values()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast and how exactly pages are picked: `python -m benchmarks.pick [--pages N…] [--json]`.
+"""Speed and exactness of picks: `python -m benchmarks.pick [--pages N…] [--json]`.
 
 A mixed load over the papers' world (docs/method.md, "Experiments"): each slot picks a
 page, asks its host, settles it and brings one signal; estimates are learnt anew for each crawled page, in batches as
@@ -9,7 +9,6 @@ Figures named `cpu` are the same by processor time: what a machine shared with o
 that time is a call into the system, which costs some microseconds: it is asked outside of what is timed.)
 """
 
-import argparse
 import resource
 import time
 import tracemalloc
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.choose.chooser import Span
 from crawld.choose.frontier import Frontier, Scan
 from crawld.choose.greedy import GreedyNcis
@@ -27,9 +26,17 @@ from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.choose.valuation import Beliefs, Floats
 from crawld.model.signal import SOURCES
 
-HOSTS = 10_000
-RATE = 500.0  # slots a second
-BATCH = 64  # crawled pages learnt at once
+
+@dataclass(frozen=True)
+class PickLimits:
+    """Numbers of this benchmark."""
+
+    hosts: int = 10_000
+    rate: float = 500.0  # slots a second
+    batch: int = 64  # crawled pages learnt at once
+
+
+LIMITS = PickLimits()
 
 
 @dataclass
@@ -41,10 +48,10 @@ class World:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
 
     def beliefs(self, count: int) -> Beliefs:
-        """What is believed of so many pages."""
+        """Beliefs on so many pages."""
         rng = self.rng
         # With one signal a slot, the signals' total rate is the bandwidth.
-        unit = RATE / (0.6 * self.pages)
+        unit = LIMITS.rate / (0.6 * self.pages)
         delta, recall, false = rng.random(count), rng.beta(0.25, 0.25, count), rng.uniform(0.1, 0.6, count)
         gamma = recall * delta + false
         shape = np.full(count, np.inf)
@@ -53,8 +60,8 @@ class World:
         return Beliefs(rng.random(count), (1 - recall) * delta * unit, shape, -np.log(false / gamma), gamma * unit)
 
     def last(self, count: int) -> Floats:
-        """When pages were crawled: any time within one round of all pages."""
-        return np.asarray(-self.rng.random(count) * self.pages / RATE)
+        """Times of the last crawls: any within one round of all pages."""
+        return np.asarray(-self.rng.random(count) * self.pages / LIMITS.rate)
 
 
 class Load:
@@ -63,7 +70,7 @@ class Load:
     def __init__(self, world: World) -> None:
         self.world = world
         self.gate = HostGate(HostLimits(spacing=1.0))
-        for index in range(HOSTS):
+        for index in range(LIMITS.hosts):
             self.gate.host_of_pages(f"host{index}")
         self.intervals = Intervals(shortest=0.0)
         self.frontier = Frontier(GreedyNcis(), self.gate, self.intervals)
@@ -81,7 +88,7 @@ class Load:
         """Take in all pages as a start does, up to the first pick; returns the seconds that took."""
         world = self.world
         beliefs, last = world.beliefs(world.pages), world.last(world.pages)
-        hosts = world.rng.integers(0, HOSTS, world.pages)
+        hosts = world.rng.integers(0, LIMITS.hosts, world.pages)
         began = time.perf_counter()
         self.frontier.add(hosts, beliefs, last, np.zeros(world.pages))
         self.frontier.pick(self.now)
@@ -117,7 +124,7 @@ class Load:
                 self.wrong += row != right
             if row is not None:
                 self.crawled.append(row)
-            if len(self.crawled) == BATCH:
+            if len(self.crawled) == LIMITS.batch:
                 self.learn()
             if self.slots % 1000 == 0:
                 self.replace_one()
@@ -141,13 +148,13 @@ class Load:
         beliefs = self.world.beliefs(1)
         cpu_began, began = time.thread_time(), time.perf_counter()
         self.frontier.retire(np.array([row]))
-        host = np.array([row % HOSTS])
+        host = np.array([row % LIMITS.hosts])
         self.frontier.add(host, beliefs, np.array([self.now]), np.zeros(1))
         self.seconds += time.perf_counter() - began
         self.cpu_seconds += time.thread_time() - cpu_began
 
     def scan_pick(self) -> int | None:
-        """What the plain scan picks at the same state."""
+        """Pick of the plain scan at the same state."""
         if self.scan is None:
             self.scan = Scan(GreedyNcis(), self.gate, self.intervals)
             self.scan.pages = self.frontier.pages
@@ -156,18 +163,18 @@ class Load:
 
 def steps(load: Load, slots: int, *, check: bool = False) -> None:
     """The whole course: steady, ten times the bandwidth, steady again."""
-    load.run(slots * 4 // 10, RATE, check=check)
-    load.run(slots * 3 // 10, 10 * RATE, check=check)
-    load.run(slots - slots * 4 // 10 - slots * 3 // 10, RATE, check=check)
+    load.run(slots * 4 // 10, LIMITS.rate, check=check)
+    load.run(slots * 3 // 10, 10 * LIMITS.rate, check=check)
+    load.run(slots - slots * 4 // 10 - slots * 3 // 10, LIMITS.rate, check=check)
 
 
 def bid_milliseconds(load: Load) -> dict[str, float]:
-    """How long a worker of a fleet takes to say what it bids in a round."""
+    """Time that a worker of a fleet takes for its bid in a round."""
     seconds, cpu_seconds = [], []
     for _ in range(20):
-        load.run(100, RATE)
+        load.run(100, LIMITS.rate)
         cpu_began, began = time.thread_time(), time.perf_counter()
-        load.frontier.bid(Span(load.now, load.now + 2.0, load.now + 4.0, 2.0 * RATE))
+        load.frontier.bid(Span(load.now, load.now + 2.0, load.now + 4.0, 2.0 * LIMITS.rate))
         seconds.append(time.perf_counter() - began)
         cpu_seconds.append(time.thread_time() - cpu_began)
     return {"bid_ms": 1e3 * float(np.median(seconds)), "cpu_bid_ms": 1e3 * float(np.median(cpu_seconds))}
@@ -178,7 +185,7 @@ def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
     load = Load(World(pages, expected))
     restore_seconds = load.restore()
     warm = max(2000, slots // 10)
-    load.run(warm, RATE)
+    load.run(warm, LIMITS.rate)
     load.seconds = load.cpu_seconds = load.longest = load.cpu_longest = 0.0
     evaluations, picks = load.frontier.pages.evaluations, load.frontier.picks
     steps(load, slots)
@@ -193,7 +200,7 @@ def measure(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
 
 
 def picks_to_check(pages: int, *, expected: bool) -> int:
-    """So many that the scans take a minute: one over a million pages takes half a second, or five."""
+    """Number of picks whose scans take a minute: one over a million pages takes half a second, or five."""
     scans = 10_000_000 if expected else 100_000_000
     return min(max(scans // pages, 10), 1_000)
 
@@ -202,7 +209,7 @@ def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
     """Wrong and checked picks, and the seconds that one scan takes."""
     load = Load(World(pages, expected))
     load.restore()
-    load.run(min(pages, 20_000), RATE)
+    load.run(min(pages, 20_000), LIMITS.rate)
     steps(load, slots, check=True)
     began = time.perf_counter()
     for _ in range(3):
@@ -213,14 +220,14 @@ def check(pages: int, slots: int, *, expected: bool) -> tuple[int, int, float]:
 def saturated(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
     """Slots a second where the hosts together allow only half the rate."""
     load = Load(World(pages, expected))
-    mean = 2 * HOSTS / RATE
-    for host, delay in enumerate(load.world.rng.uniform(0.5, 1.5, HOSTS)):
+    mean = 2 * LIMITS.hosts / LIMITS.rate
+    for host, delay in enumerate(load.world.rng.uniform(0.5, 1.5, LIMITS.hosts)):
         # Different delays, so that hosts do not become ready all at once; their rates add up to half the bandwidth.
         load.gate.set_delay(host, float(delay) * mean * np.log(3))
     load.restore()
-    load.run(3 * HOSTS, RATE)
+    load.run(3 * LIMITS.hosts, LIMITS.rate)
     load.seconds = load.cpu_seconds = 0.0
-    load.run(slots, RATE)
+    load.run(slots, LIMITS.rate)
     return {
         "saturated_slots_per_second": slots / load.seconds,
         "cpu_saturated_slots_per_second": slots / load.cpu_seconds,
@@ -228,7 +235,7 @@ def saturated(pages: int, slots: int, *, expected: bool) -> dict[str, float]:
 
 
 def bytes_per_page(pages: int) -> float:
-    """What the scheduler and its frontier take of memory, with signals of one source heard."""
+    """Memory of the scheduler and its frontier, with signals of one source heard."""
     world = World(pages, expected=True)
     tracemalloc.start()
     scheduler = Scheduler(Frontier(GreedyNcis(), None, Intervals(shortest=0.0)))
@@ -236,7 +243,7 @@ def bytes_per_page(pages: int) -> float:
         ids = np.arange(start, min(start + 5_000, pages))
         some, one = world.beliefs(len(ids)), np.eye(1, len(SOURCES))
         kappa, gamma, last = some.kappa[:, None] * one, some.gamma[:, None] * one, world.last(len(ids))
-        scheduler.add(Arrivals(ids, ids % HOSTS, some.mu, last, None, some.alpha, some.shape, kappa, gamma))
+        scheduler.add(Arrivals(ids, ids % LIMITS.hosts, some.mu, last, None, some.alpha, some.shape, kappa, gamma))
     scheduler.pick(0.0)
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -245,12 +252,11 @@ def bytes_per_page(pages: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--slots", type=int, default=20_000)
     parser.add_argument("--checked", type=int, help="picks compared with the scan")
     parser.add_argument("--value", choices=("expected", "known"), nargs="+", default=["expected", "known"])
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     figures: dict[str, float] = {}
     for value in options.value:

@@ -1,4 +1,4 @@
-"""How fast the whole pipeline is: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
+"""Speed of the whole pipeline: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
     python -m benchmarks.pipeline [--shape narrow|wide|first] [--rounds 5] [--seconds 4] [--pages N] [--hosts N]
         [--size 10000] [--clients NAME …] [--json]
@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks import argument_parser
 from benchmarks.pipeline_site import address
 
 SHAPES = {"narrow": (1_000, 1), "wide": (50_000, 1_000), "first": (1_000, 1)}
@@ -63,7 +64,7 @@ def urls(port: int, pages: int, hosts: int = 1) -> list[str]:
 
 
 class Gauge:
-    """Counts from a moment on: nobody crawls for the sake of its imports."""
+    """Counts from a moment on: imports are no crawling."""
 
     def start(self, pages: int = 0) -> None:
         """Count from now on, when so many pages have been crawled."""
@@ -71,7 +72,7 @@ class Gauge:
         self._loop = time.thread_time()
 
     def stop(self, pages: int) -> dict[str, Any]:
-        """So many pages have been crawled by now."""
+        """Stops after so many pages."""
         cpu, wall = time.process_time() - self._cpu, time.monotonic() - self._wall
         loop, pages = time.thread_time() - self._loop, pages - self._pages
         costs = {"cpu_us_per_page": 1e6 * cpu / max(pages, 1), "loop_us_per_page": 1e6 * loop / max(pages, 1)}
@@ -208,14 +209,13 @@ def run(client: str, port: int, pages: int, hosts: int, seconds: float) -> dict[
 
 def main() -> None:
     """Measure all clients in this run and print them beside each other."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of each client in each round")
     parser.add_argument("--shape", choices=SHAPES, default="narrow")
     parser.add_argument("--pages", type=int, help="in place of the shape's")
     parser.add_argument("--hosts", type=int, help="in place of the shape's")
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--clients", nargs="+", choices=(*CLIENTS, *SIGNED), default=CLIENTS, metavar="NAME")
     parser.add_argument("--client", choices=(*CLIENTS, *SIGNED), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
@@ -269,7 +269,7 @@ def _typical(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _signing(rounds: list[dict[str, Any]]) -> dict[str, float]:
-    """By client that signs, the median of what that adds to the processor time of a page, as a share."""
+    """Share of processor time that signing adds to a page, as a median by client."""
     found = {}
     for client, plain in SIGNED.items():
         pairs = [(one[client], one[plain]) for one in rounds if client in one and plain in one]

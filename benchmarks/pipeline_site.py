@@ -1,8 +1,8 @@
 """A fast site for the pipeline benchmark, in a process of its own: pages of a given size with validators."""
 
+import argparse
 import asyncio
 import hashlib
-import sys
 from functools import lru_cache
 
 FILLER = "Some words that make up a paragraph of ordinary length, as pages have them. "
@@ -74,4 +74,7 @@ async def serve(size: int, hosts: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("size", type=int, help="bytes of a page")
+    parser.add_argument("hosts", type=int)
+    asyncio.run(serve(**vars(parser.parse_args())))

@@ -5,7 +5,6 @@ of a folder beside round robin and known rates, with equal and with Zipf importa
 and without pages of more than .3 changes a day, and also with every host learning alone. Progress goes to stderr.
 """
 
-import argparse
 import copy
 import json
 import os
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.policies import DEFAULT
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.errors import InputError
@@ -29,9 +29,19 @@ from crawld.research.trial import standard_error
 from crawld.research.world import World, zipf
 from tests.support.replay.site import SHARED
 
-RESTLESS = 0.3
-"""Changes a day above which a page of many hosts is taken for noise of its extraction."""
-PAGES, SLOTS, DRAWS = 200, 1000, 5
+
+@dataclass(frozen=True)
+class ReplayLimits:
+    """Numbers of this benchmark."""
+
+    restless: float = 0.3
+    """Changes a day above which a page of many hosts is taken for noise of its extraction."""
+    pages: int = 200
+    slots: int = 1000
+    draws: int = 5
+
+
+LIMITS = ReplayLimits()
 BUDGETS = (0.1, 0.3, 1.0, 3.0)
 WEIGHTS = ("equal", "Zipf")
 ALONE = "hosts_alone"
@@ -68,12 +78,12 @@ class Cell:
     budget: float
     weights: str
     calm: bool = False  # without restless pages
-    draws: int = DRAWS
+    draws: int = LIMITS.draws
 
     @property
     def name(self) -> str:
         """The history, and what was left out of it."""
-        return f"{self.path.stem}, at most {RESTLESS:g} changes a day" if self.calm else self.path.stem
+        return f"{self.path.stem}, at most {LIMITS.restless:g} changes a day" if self.calm else self.path.stem
 
 
 def measure(cell: Cell) -> dict[str, object]:
@@ -83,10 +93,10 @@ def measure(cell: Cell) -> dict[str, object]:
     whole = recorded_world(cell.path)
     many = len(np.unique(whole.host_of)) > 1
     if cell.calm:
-        whole = of_pages(whole, np.flatnonzero(measured_rates(whole).population.delta <= RESTLESS))
+        whole = of_pages(whole, np.flatnonzero(measured_rates(whole).population.delta <= LIMITS.restless))
     for draw in range(cell.draws):
         stream = np.random.default_rng([draw, 11])
-        cut = draw_window(whole, 447 if many else PAGES, int(SLOTS / cell.budget), stream)
+        cut = draw_window(whole, 447 if many else LIMITS.pages, int(LIMITS.slots / cell.budget), stream)
         world = measured_rates(cut)
         if cell.weights == "Zipf":
             mu = zipf(world.population.pages, draw)
@@ -121,13 +131,12 @@ def cells(folder: Path, only: str | None, *, full: bool) -> Iterator[Cell]:
         for weights in WEIGHTS:
             for budget in BUDGETS if full or many else BUDGETS[1:3]:
                 for calm in (False, True) if many else (False,):
-                    yield Cell(path, budget, weights, calm, 2 * DRAWS if full else DRAWS)
+                    yield Cell(path, budget, weights, calm, 2 * LIMITS.draws if full else LIMITS.draws)
 
 
 def main() -> None:
     """Run, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, default=SHARED, metavar="FOLDER", help="where the histories (.npz) are")
     parser.add_argument("--only", metavar="NAME", help="histories whose name contains this")
     parser.add_argument("--full", action="store_true", help="more draws and budgets")

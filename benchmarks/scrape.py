@@ -1,4 +1,4 @@
-"""What a scrape of /metrics costs the event loop, with many pages.
+"""Cost of a scrape of /metrics to the event loop, with many pages.
 
     python -m benchmarks.scrape [--pages 1000000] [--json]
 
@@ -8,24 +8,32 @@ what the loop does anyway in that time; and the longest time for which the loop 
 longer.
 """
 
-import argparse
 import asyncio
 import contextlib
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.model.page import Wanted
 from crawld.store.store import SqlStore
 
-SCRAPES = 20
-AT_ONCE = 50_000
+
+@dataclass(frozen=True)
+class ScrapeLimits:
+    """Numbers of this benchmark."""
+
+    scrapes: int = 20
+    at_once: int = 50_000
+
+
+LIMITS = ScrapeLimits()
 
 
 async def run(pages: int) -> dict[str, Any]:
@@ -59,7 +67,7 @@ async def run(pages: int) -> dict[str, Any]:
         longest, took, busy = [], [], []
         connector = aiohttp.UnixConnector(f"{made}/x.db.sock")
         async with aiohttp.ClientSession(connector=connector) as session:
-            for _ in range(SCRAPES):
+            for _ in range(LIMITS.scrapes):
                 assembly.metrics.forget_costly()
                 began = time.perf_counter()
                 longest.append(await _longest(_scrape(session)))
@@ -72,14 +80,14 @@ async def run(pages: int) -> dict[str, Any]:
         await task
     return {
         "pages": len(assembly.scheduler),
-        "scrapes": SCRAPES,
+        "scrapes": LIMITS.scrapes,
         "processor_time_of_the_loop_without_a_scrape_ms_per_second": 1000 * anyway,
-        "processor_time_of_the_loop_median_ms": 1000 * sorted(busy)[SCRAPES // 2],
+        "processor_time_of_the_loop_median_ms": 1000 * sorted(busy)[LIMITS.scrapes // 2],
         "processor_time_of_the_loop_worst_ms": 1000 * max(busy),
         "longest_turn_without_a_scrape_ms": 1000 * quiet,
-        "longest_turn_of_the_loop_median_ms": 1000 * sorted(longest)[SCRAPES // 2],
+        "longest_turn_of_the_loop_median_ms": 1000 * sorted(longest)[LIMITS.scrapes // 2],
         "longest_turn_of_the_loop_worst_ms": 1000 * max(longest),
-        "answer_after_median_ms": 1000 * sorted(took)[SCRAPES // 2],
+        "answer_after_median_ms": 1000 * sorted(took)[LIMITS.scrapes // 2],
     }
 
 
@@ -113,17 +121,18 @@ async def _longest(work: Any) -> float:
 async def _fill(database: str, pages: int) -> None:
     store = SqlStore(database)
     await store.start()
-    for start in range(0, pages, AT_ONCE):
-        some = [Wanted(f"https://host{n % 5000}.example/page/{n}") for n in range(start, min(start + AT_ONCE, pages))]
+    for start in range(0, pages, LIMITS.at_once):
+        some = [
+            Wanted(f"https://host{n % 5000}.example/page/{n}") for n in range(start, min(start + LIMITS.at_once, pages))
+        ]
         await store.adopt(some, origin="operator", now=time.time(), complete=False)
     await store.close()
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.pages)), as_json=arguments.json)
 

@@ -1,4 +1,4 @@
-"""What signals are worth to crawld from the first crawl on, honest ones and lying ones, against ignoring them.
+"""Worth of signals to crawld from the first crawl on, honest ones and lying ones, against ignoring them.
 
 `python -m benchmarks.signals [--json] [--data FOLDER] [--full] [--only GROUP]` runs the daemon's scheduler and learner
 in simulated time over recorded histories with drawn or recorded signals, over drawn worlds that live as real sites do,
@@ -7,7 +7,6 @@ without signals (`deaf`), with them (`crawld`), with known rates, recall and pre
 `figures` sets what follows from them beside its targets. Progress goes to stderr.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import argument_parser
 from crawld.choose.policies import DEFAULT, POLICIES
 from crawld.model.errors import InputError
 from crawld.research.crawler import KnowingCrawler
@@ -64,7 +64,6 @@ DRAWS, FULL_DRAWS = 3, 10
 HONEST, EXACT = Honesty(0.7, 0.7, late=1.0), Honesty(1.0, 1.0)
 NAMED_DAILY = 1.0
 NCIS_NAME = "as drawn"
-BLIND = OnlineLearning(most_updates=0)
 
 
 def measure(cell: Cell) -> list[Reached]:
@@ -76,7 +75,9 @@ def measure(cell: Cell) -> list[Reached]:
     deaf = OnlineCrawler(DEFAULT, first, rate, replace(learning, signals=False))
     alike = {
         "deaf": _Judged(simulate(first, deaf, rate), cell),
-        "round_robin": _Judged(simulate(first, OnlineCrawler("uniform", first, rate, BLIND), rate), cell),
+        "round_robin": _Judged(
+            simulate(first, OnlineCrawler("uniform", first, rate, OnlineLearning(max_updates=0)), rate), cell
+        ),
     }
     found = []
     for signals, world in worlds.items():
@@ -95,7 +96,7 @@ def measure(cell: Cell) -> list[Reached]:
 
 
 class _Judged:
-    """What a run was worth; in drawn worlds the first third is for learning, in histories nothing is."""
+    """Result of a run; in drawn worlds the first third is for learning, in histories nothing is."""
 
     def __init__(self, run: Run, cell: Cell) -> None:
         ledger, end = run.ledger(), run.world.horizon
@@ -227,8 +228,7 @@ def print_tables(rows: Sequence[Row], figures: Sequence[Figure]) -> None:
 
 def main() -> None:
     """Run, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, default=SHARED, metavar="FOLDER", help="where the histories (.npz) are")
     parser.add_argument("--full", action="store_true", help="more draws and budgets, learning after each hundredth")
     parser.add_argument("--only", choices=GROUPS, action="append", help="one group of rows; may be repeated")

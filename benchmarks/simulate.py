@@ -1,13 +1,12 @@
-"""How fast a simulation runs: one run of 1,000 pages × 100,000 slots with exact greedy-ncis.
+"""Speed of a simulation: one run of 1,000 pages × 100,000 slots with exact greedy-ncis.
 
-Run as `python -m benchmarks.simulate [pages] [slots] [--json]`; prints one JSON object. The figure named `cpu` is the
+Run as `python -m benchmarks.simulate [pages] [slots] [--json]`. The figure named `cpu` is the
 same by processor time: what a machine shared with other work still tells truly.
 """
 
-import argparse
-import json
 import time
 
+from benchmarks import argument_parser, show
 from crawld.research.crawler import scheduled
 from crawld.research.engine import simulate
 from crawld.research.experiments.ncis import LIMITS as NCIS_LIMITS
@@ -17,10 +16,9 @@ from crawld.research.world import Population, draw_world, run_key
 
 def main() -> None:
     """Draw a world, run through it, account for it, and say how long each took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("pages", type=int, nargs="?", default=1_000)
     parser.add_argument("slots", type=int, nargs="?", default=100_000)
-    parser.add_argument("--json", action="store_true", help="what it prints in any case")
     given = parser.parse_args()
     pages, slots = given.pages, given.slots
     key = run_key(1, 0)
@@ -45,7 +43,7 @@ def main() -> None:
         },
         "accuracy": round(accuracy, 4),
     }
-    print(json.dumps(report, indent=2))
+    show(report, as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ kept even that waiting, a request may have come any time since, and without our 
 surely held counts, and beside it what the log says as it is. Every failed crawl must have a named trouble.
 """
 
-import argparse
 import asyncio
 import sqlite3
 import tempfile
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from benchmarks.soak_site import SiteProcess, site_process
 from tests.support.behaviours import BEHAVIOURS
 from tests.support.process import Running, daemon, settings
@@ -54,7 +53,7 @@ async def run(seconds: float, rate: float, pages: int, hosts: int) -> dict[str, 
 
 
 def _path(name: str, number: int) -> str:
-    """Where a behaviour is met; some want to know in which way."""
+    """Path of a behaviour; some have a parameter."""
     if name in {"bomb", "encoded", "bad_encoding", "cut_encoding", "empty_members"}:
         return f"/{name}/{ENCODINGS[number // 10 % (3 if name == 'bomb' else 4)]}/{number}"
     if name == "status":
@@ -107,12 +106,11 @@ def _figures(far: SiteProcess, place: Path, running: Running, memory: list[int],
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=100)
     parser.add_argument("--pages", type=int, default=5000)
     parser.add_argument("--hosts", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     show(asyncio.run(run(arguments.seconds, arguments.rate, arguments.pages, arguments.hosts)), as_json=arguments.json)
 

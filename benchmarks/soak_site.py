@@ -6,6 +6,7 @@ Says its port, serves until its standard input ends, then tells as one line of J
 seconds, which all processes of a machine share) by whom, and when the machine kept the site waiting.
 """
 
+import argparse
 import asyncio
 import json
 import sys
@@ -19,17 +20,26 @@ from tests.support.process import ENVIRONMENT, ROOT
 from tests.support.site import Site
 
 BOMBS = ("gzip", "br", "zstd")
-MEGABYTES = 200
-STALL = 0.004  # seconds: shorter than a slot at the usual rate
-AFTER = 0.02  # seconds after a stall in which what came meanwhile is noted
+
+
+@dataclass(frozen=True)
+class SoakSiteLimits:
+    """Numbers of this benchmark."""
+
+    megabytes: int = 200
+    stall: float = 0.004  # seconds: shorter than a slot at the usual rate
+    after: float = 0.02  # seconds after a stall in which what came meanwhile is noted
+
+
+LIMITS = SoakSiteLimits()
 
 
 async def serve(hosts: int, bombs: bool) -> None:
     """Serve until standard input ends."""
     for encoding in BOMBS if bombs else ():
-        bomb(encoding, MEGABYTES)  # made before anything is asked
+        bomb(encoding, LIMITS.megabytes)  # made before anything is asked
     asked: list[tuple[float, str, str]] = []
-    async with Site(hosts=hosts, stall=STALL) as site:
+    async with Site(hosts=hosts, stall=LIMITS.stall) as site:
         print(site.port, flush=True)
         end = asyncio.create_task(asyncio.to_thread(sys.stdin.buffer.read))
         while not end.done():
@@ -51,16 +61,16 @@ class SiteProcess:
 
     @property
     def times(self) -> list[float]:
-        """When each request was noted."""
+        """Time at which each request was noted."""
         return [at for at, _, _ in self.asked]
 
     def earliest(self) -> list[float]:
-        """When each may have come at the earliest; what came while the server stood still is noted just after."""
+        """Earliest time of each request; what came while the server stood still is noted just after."""
         return [self._earliest(noted) for noted in self.times]
 
     def _earliest(self, noted: float) -> float:
-        place = bisect_left(self.stalls, noted - AFTER, key=lambda stall: stall[1])
-        return min(self.stalls[place][0] if place < len(self.stalls) else noted, noted - STALL)
+        place = bisect_left(self.stalls, noted - LIMITS.after, key=lambda stall: stall[1])
+        return min(self.stalls[place][0] if place < len(self.stalls) else noted, noted - LIMITS.stall)
 
 
 @asynccontextmanager
@@ -95,4 +105,8 @@ async def site_process(hosts: int, *, bombs: bool = False) -> AsyncIterator[Site
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), bombs="bombs" in sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("hosts", type=int)
+    parser.add_argument("bombs", nargs="?", choices=["bombs"], help="serve bombs, too")
+    given = parser.parse_args()
+    asyncio.run(serve(given.hosts, bombs=given.bombs is not None))

@@ -1,4 +1,4 @@
-"""What a start costs: `python -m benchmarks.start [--pages N] [--seconds N] [--json]`.
+"""Cost of a start: `python -m benchmarks.start [--pages N] [--seconds N] [--json]`.
 
 A database with that many crawled pages, 50 to a host, and the list of them are written; a daemon in a process of its
 own starts with them against a site on loopback, serves slots for some seconds, takes 100,000 signals at once, and
@@ -20,12 +20,13 @@ import time
 from asyncio.events import Handle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.main.assembly import build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
@@ -34,18 +35,26 @@ from crawld.pages.list_file import TAKEN_OVER, list_mark
 from crawld.store.store import SqlStore
 from crawld.store.tables import by_source
 
-PER_HOST = 50
-RATE = 200
-SIGNALS = 100_000
-SIGNALS_AT_ONCE = 200
-"""As many as a poll records in one turn of the loop."""
-LOOK_SECONDS = 0.01
-HANG_SECONDS = 1800.0
+
+@dataclass(frozen=True)
+class StartLimits:
+    """Numbers of this benchmark."""
+
+    per_host: int = 50
+    rate: int = 200
+    signals: int = 100_000
+    signals_at_once: int = 200
+    """As many as a poll records in one turn of the loop."""
+    look_seconds: float = 0.01
+    hang_seconds: float = 1800.0
+
+
+LIMITS = StartLimits()
 
 
 def url(number: int, port: int) -> str:
     """A URL of usual length; its host is an address of this machine."""
-    host = number // PER_HOST
+    host = number // LIMITS.per_host
     address = f"127.{1 + host // 62500}.{host // 250 % 250}.{1 + host % 250}"
     return f"http://{address}:{port}/articles/2024/some-words/section-{number % 97}/page-{number}.html"
 
@@ -60,10 +69,10 @@ async def write(folder: Path, pages: int, port: int) -> None:
     await store.change_setting(TAKEN_OVER, f"{list_mark(body)} {pages} 0", now=now)
     await store.close()
     with sqlite3.connect(folder / "crawld.db") as db:
-        hosts = (pages - 1) // PER_HOST + 1
-        names = ((host + 1, url(host * PER_HOST, port).split("/")[2]) for host in range(hosts))
+        hosts = (pages - 1) // LIMITS.per_host + 1
+        names = ((host + 1, url(host * LIMITS.per_host, port).split("/")[2]) for host in range(hosts))
         db.executemany("INSERT INTO hosts (id, name) VALUES (?, ?)", names)
-        rows = ((n + 1, url(n, port), n // PER_HOST + 1, FROM_LIST, *[now - 60 - n] * 3) for n in range(pages))
+        rows = ((n + 1, url(n, port), n // LIMITS.per_host + 1, FROM_LIST, *[now - 60 - n] * 3) for n in range(pages))
         db.executemany(
             "INSERT INTO pages (id, url, host_id, origin, added_at, last_success, last_attempt, importance, state,"
             " crawls) VALUES (?, ?, ?, ?, ?, ?, ?, 1.0, 'live', 2)",
@@ -128,29 +137,29 @@ class Watch:
 
 
 async def lags(seconds: float) -> list[float]:
-    """How late sleeps end, in milliseconds."""
+    """Delays of sleeps, in milliseconds."""
     found, until = [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
-        await asyncio.sleep(LOOK_SECONDS)
-        found.append(1e3 * (time.perf_counter() - began - LOOK_SECONDS))
+        await asyncio.sleep(LIMITS.look_seconds)
+        found.append(1e3 * (time.perf_counter() - began - LIMITS.look_seconds))
     return found
 
 
 async def signal_all(daemon: Daemon, count: int) -> None:
     """Bring a signal for each of so many pages, as polls do, and let the next slots be served."""
     ids = daemon.scheduler.ids()[:count].tolist()
-    for start in range(0, len(ids), SIGNALS_AT_ONCE):
-        for page_id in ids[start : start + SIGNALS_AT_ONCE]:
+    for start in range(0, len(ids), LIMITS.signals_at_once):
+        for page_id in ids[start : start + LIMITS.signals_at_once]:
             daemon.scheduler.notice(page_id)
         await asyncio.sleep(0)
-    await asyncio.sleep(20 / RATE)
+    await asyncio.sleep(20 / LIMITS.rate)
 
 
 async def measure(folder: Path, seconds: float) -> dict[str, float]:
     """Start a daemon on what is in the folder, and put it through the steps."""
     lines = folder / "urls.txt"
     given = {
-        "bandwidth": f"{RATE}/s",
+        "bandwidth": f"{LIMITS.rate}/s",
         "urls": str(lines),
         "database": f"sqlite:///{folder}/crawld.db",
         "allow_private": ["127.0.0.0/8"],
@@ -162,15 +171,15 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
     daemon = build(Settings.model_validate(given))
     with watch.step("start"):
         task = asyncio.create_task(daemon.run())
-        async with asyncio.timeout(HANG_SECONDS):
+        async with asyncio.timeout(LIMITS.hang_seconds):
             while not daemon.crawler.status.requests and not task.done():
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(LIMITS.look_seconds)
     pages = max(len(daemon.scheduler), 1)
     with watch.step("serving"):
         late = await lags(seconds)
     watch.figures["lag_p50_ms"], watch.figures["lag_p99_ms"] = (float(np.quantile(late, q)) for q in (0.5, 0.99))
     with watch.step("signals"):
-        await signal_all(daemon, SIGNALS)
+        await signal_all(daemon, LIMITS.signals)
     watch.figures["bytes_per_page"] = (resident() - before) / pages
     watch.figures["peak_bytes_per_page"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / pages
     with lines.open("a", encoding="ascii") as more:
@@ -185,10 +194,9 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     """Write what is started from, measure in a process of its own, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=10.0, help="for which slots are served")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # measure what is there, in this process
     parser.add_argument("--site", action="store_true", help=argparse.SUPPRESS)  # be the site
     options = parser.parse_args()

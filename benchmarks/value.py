@@ -1,9 +1,8 @@
-"""What a crawl value costs: against the incomplete gamma functions its formula is written in, and learnt against known.
+"""Cost of a crawl value: against the incomplete gamma functions its formula is written in, and learnt against known.
 
 `python -m benchmarks.value [--json] [--pages N]` measures everything in one run, in turns, and prints ratios.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
+from benchmarks import argument_parser
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.valuation import Beliefs
 from crawld.choose.value import crawl_value, expected_value
@@ -86,8 +86,7 @@ def measure(pages: int, rounds: int = 3) -> dict[str, float]:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
     parser.add_argument("--pages", type=int, default=1_000_000)
     options = parser.parse_args()
     figures = measure(options.pages)

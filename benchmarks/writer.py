@@ -1,4 +1,4 @@
-"""How many finished crawls a second a store commits, on a real PostgreSQL and on SQLite.
+"""Finished crawls a second that a store commits, on a real PostgreSQL and on SQLite.
 
     python -m benchmarks.writer [--crawls 100000] [--json]
 
@@ -10,7 +10,6 @@ stand how long commits of such full batches take, and those of a worker that cra
 crawl costs the event loop and the server's process, which says what a machine with two idle cores would reach.
 """
 
-import argparse
 import asyncio
 import os
 import random
@@ -18,12 +17,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
 
-from benchmarks import show
+from benchmarks import argument_parser, show
 from crawld.fleet.store.making import make_fleet
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
@@ -32,18 +32,29 @@ from crawld.model.signal import SOURCES
 from crawld.store import bulk as copying
 from crawld.store import bulk as for_rows
 from crawld.store.address import parse_address
+from crawld.store.batch import Record
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import Record
 from crawld.store.engine import writing_engine
 from crawld.store.store import SqlStore
 from tests.support.postgres import fresh_database, newest_binaries, running_server
 
-PAGES, HOSTS, SHARDS = 20_000, 500, 16
-CRAWLS = 100_000
-AT_ONCE = 10_000  # crawls before the next store has its turn
-WAITING = 6_000  # records in a store's queue: several full batches
-PACED_RATE, PACED_SECONDS = 1_000, 10
-NOW = 1_700_000_000.0
+
+@dataclass(frozen=True)
+class WriterLimits:
+    """Numbers of this benchmark."""
+
+    pages: int = 20_000
+    hosts: int = 500
+    shards: int = 16
+    crawls: int = 100_000
+    at_once: int = 10_000  # crawls before the next store has its turn
+    waiting: int = 6_000  # records in a store's queue: several full batches
+    paced_rate: int = 1_000
+    paced_seconds: int = 10
+    now: float = 1_700_000_000.0
+
+
+LIMITS = WriterLimits()
 BEFORE = (
     "CREATE INDEX ON pages (last_success, id)",
     "CREATE INDEX ON pages (dirty_since) WHERE dirty_since IS NOT NULL",
@@ -88,7 +99,7 @@ class Contestant:
     def __init__(self, store: Worker | Single, seed: int, *, row_by_row: bool = False) -> None:
         self.store, self._rng, self._row_by_row = store, random.Random(seed), row_by_row
         self._pages: list[int] = []
-        self._at = NOW
+        self._at = LIMITS.now
         self._seconds = self._processor = self._server = 0.0
         self._process: int | None = None  # the server's, for our connection that writes
         self._crawls = 0
@@ -97,9 +108,9 @@ class Contestant:
         """Open the store and crawl every page once."""
         await self.store.start()
         if isinstance(self.store, Worker):
-            self.store.hold(dict.fromkeys(range(SHARDS), 0))
-        listed = [Wanted(f"https://h{i % HOSTS}.example/{i}") for i in range(PAGES)]
-        self._pages = [page.id for page in (await self.store.adopt(listed, origin="list", now=NOW)).added]
+            self.store.hold(dict.fromkeys(range(LIMITS.shards), 0))
+        listed = [Wanted(f"https://h{i % LIMITS.hosts}.example/{i}") for i in range(LIMITS.pages)]
+        self._pages = [page.id for page in (await self.store.adopt(listed, origin="list", now=LIMITS.now)).added]
         await self._feed([self._record(page, Verdict.NEW) for page in self._pages])
         self._process = await self.store.server_process()
 
@@ -118,9 +129,9 @@ class Contestant:
         self.store.took.clear()
         with _row_by_row(self._row_by_row):
             start = time.perf_counter()
-            for number in range(PACED_RATE * PACED_SECONDS):
+            for number in range(LIMITS.paced_rate * LIMITS.paced_seconds):
                 self.store.record(self._next())
-                await asyncio.sleep(max(0.0, start + number / PACED_RATE - time.perf_counter()))
+                await asyncio.sleep(max(0.0, start + number / LIMITS.paced_rate - time.perf_counter()))
             await self.store.flush()
         return _percentiles(self.store.took, "paced_commit")
 
@@ -134,7 +145,7 @@ class Contestant:
         }
 
     def _server_seconds(self) -> float:
-        """Processor time of the server's process so far; 0 of SQLite, which works in a thread of ours."""
+        """Processor time of the server's process so far; 0 of SQLite, which works in a thread of this process."""
         if self._process is None:
             return 0.0
         fields = Path(f"/proc/{self._process}/stat").read_text().rpartition(")")[2].split()
@@ -147,7 +158,7 @@ class Contestant:
     async def _feed(self, records: Sequence[Record]) -> None:
         with _row_by_row(self._row_by_row):
             for record in records:
-                while self.store.backlog >= WAITING:
+                while self.store.backlog >= LIMITS.waiting:
                     await asyncio.sleep(0.002)
                 self.store.record(record)
             await self.store.flush()
@@ -192,9 +203,9 @@ def _percentiles(took: Sequence[float], name: str) -> dict[str, float]:
     }
 
 
-async def run(fleet: str, single: str, file: str, crawls: int = CRAWLS) -> dict[str, Any]:
+async def run(fleet: str, single: str, file: str, crawls: int = LIMITS.crawls) -> dict[str, Any]:
     """The figures of all stores, on an empty PostgreSQL database for each of two and a SQLite file."""
-    await make_fleet(fleet, SHARDS, 1.0)
+    await make_fleet(fleet, LIMITS.shards, 1.0)
     stores = {
         "writer": Contestant(Worker(fleet), 1),
         "row_by_row": Contestant(Single(single), 1, row_by_row=True),
@@ -205,9 +216,9 @@ async def run(fleet: str, single: str, file: str, crawls: int = CRAWLS) -> dict[
         if name == "row_by_row":
             await _command(single, *BEFORE)
         one.reset()
-    for _ in range(-(-crawls // AT_ONCE)):
+    for _ in range(-(-crawls // LIMITS.at_once)):
         for one in stores.values():
-            await one.turn(min(AT_ONCE, crawls))
+            await one.turn(min(LIMITS.at_once, crawls))
     figures = {f"{name}_{what}": value for name, one in stores.items() for what, value in one.figures().items()}
     figures |= {f"writer_{what}": value for what, value in (await stores["writer"].paced()).items()}
     figures["writer_ratio"] = round(figures["writer_crawls_per_second"] / figures["row_by_row_crawls_per_second"], 2)
@@ -232,10 +243,10 @@ async def _heap_only_share(url: str) -> float:
     """Of the updates of pages, those that touched no index; first crawls, which change the state, left out."""
     counted = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'pages'"
     ((updates, heap_only),) = (await _command(url, counted))[0]
-    return round(int(heap_only) / (int(updates) - PAGES), 3)
+    return round(int(heap_only) / (int(updates) - LIMITS.pages), 3)
 
 
-def figures(crawls: int = CRAWLS) -> dict[str, Any]:
+def figures(crawls: int = LIMITS.crawls) -> dict[str, Any]:
     """Start a PostgreSQL, measure, and stop it."""
     binaries = newest_binaries()
     if binaries is None:
@@ -251,9 +262,8 @@ def figures(crawls: int = CRAWLS) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--crawls", type=int, default=CRAWLS, help="for each store")
-    parser.add_argument("--json", action="store_true")
+    parser = argument_parser(__doc__)
+    parser.add_argument("--crawls", type=int, default=LIMITS.crawls, help="for each store")
     arguments = parser.parse_args()
     show(figures(arguments.crawls), as_json=arguments.json)
 

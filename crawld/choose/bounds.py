@@ -106,23 +106,27 @@ class Bounds:
         self.candidates.keep(np.zeros(len(rows), dtype=np.bool_))
         self.postpone(rows[rows >= 0])
 
-    def place(self, rows: list[int], now: float) -> None:
-        """Bound pages that surely stay below the level up to the horizon, and make the others candidates."""
+    def place(self, rows: list[tuple[int, list[float]]], now: float) -> None:
+        """Bound pages that surely stay below the level up to the horizon, and make the others candidates.
+
+        Each comes with its row of the page table.
+        """
         horizon, level, left = self.horizon, self.level, []
-        for row in rows:
-            mu, *page, heard, alpha, shape, last, boost, not_before, _ = self.pages.table[row].tolist()
+        for row, page in rows:
+            mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ = page
             if not_before > horizon:
                 self.expiry[row], self.ceiling[row] = min(not_before, LIMITS.forever), 0.0
                 continue
             age = max(horizon - last, 0.0)
-            high = self.valuation.ceiling(age, boost, (heard * mu, *page))
+            high = self.valuation.ceiling(age, boost, (heard * mu, alpha, shape, kappa, gamma))
             if heard < 1:
-                high += self.valuation.ceiling(age, 0.0, ((1 - heard) * mu, alpha, shape, 0.0, 0.0))
+                high += self.valuation.ceiling(age, 0.0, ((1 - heard) * mu, deaf_alpha, deaf_shape, 0.0, 0.0))
             if high < level:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
                 left.append(row)
-        self._follow(np.array(left, dtype=np.int64), now)
+        if left:
+            self._follow(np.array(left, dtype=np.int64), now)
 
     def above(self, value: float, now: float) -> Ints:
         """The bounded pages that may be picked now and may be worth that much."""

@@ -1,4 +1,4 @@
-"""The contract of whoever chooses the page for a slot, with the verbs that all choosers share."""
+"""The contract of choosers of the page for a slot, with the verbs that all of them share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
@@ -40,7 +40,7 @@ LIMITS = ChooserLimits()
 # Pages that come before valued ones: never crawled, or, in their turn, waiting longer than the maximum interval.
 
 ABSENT = 0
-NOBODY = (np.inf, 0.0, -1)  # due, -importance, row
+NO_PAGE = (np.inf, 0.0, -1)  # due, -importance, row
 
 
 class DueFirst:
@@ -130,11 +130,11 @@ class DueFirst:
         if kept:
             self._runs[host] = kept
         if host >= self._first.shape[1]:
-            more = np.repeat(np.array([NOBODY]).T, max(16, 2 * host) - self._first.shape[1], axis=1)
+            more = np.repeat(np.array([NO_PAGE]).T, max(16, 2 * host) - self._first.shape[1], axis=1)
             self._first = np.hstack([self._first, more])
         ends = np.array([run[-1] for _, run in kept], dtype=np.int32)
         keys = zip(*(key.tolist() for key in (*self._keys(ends), ends)), strict=True)
-        self._first[:, host] = min(keys, default=NOBODY)
+        self._first[:, host] = min(keys, default=NO_PAGE)
 
 
 # What a chooser's pages will be worth by some time, counted by level: a worker's bid in a round (docs/fleet.md).
@@ -327,6 +327,10 @@ class Chooser(ABC):
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
         """Tell a policy that allots rates how much there is to allot."""
+
+    def reserve(self, rows: int) -> None:
+        """Make room for that many pages at once: to grow step by step copies everything again and again."""
+        self.pages.reserve(rows)
 
     def look_over(self, now: float) -> Iterator[None]:  # noqa: ARG002 - who keeps no order has nothing to do
         """Prepare the first pick among new pages, a few milliseconds at a time."""

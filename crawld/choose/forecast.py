@@ -261,9 +261,6 @@ class PartForecast:
 
 # A forecast as plain data, ready for JSON, with the same in a sentence for people.
 
-USUAL = (0.25, 0.5, 2.0, 4.0)
-"""Of the bandwidth set: what is forecast where nobody asks for other rates."""
-
 
 def forecast_report(
     forecast: Forecast | PartForecast,
@@ -286,7 +283,7 @@ def forecast_report(
     if not forecast.pages:
         return about | {"headline": "There are no pages yet.", "expected": None, "next_tenth": None, "points": []}
     here, tenth = forecast.at(bandwidth), forecast.at(LIMITS.tenth * bandwidth)
-    rates = [*others] or [share * bandwidth for share in USUAL]
+    rates = [*others] or [share * bandwidth for share in (0.25, 0.5, 2.0, 4.0)]
     points = {rate: forecast.at(rate) for rate in rates if rate not in (bandwidth, tenth.bandwidth)}
     points |= {point.bandwidth: point for point in (here, tenth)}
     return about | {

@@ -15,6 +15,7 @@ are ready are evaluated, or the level is lowered. Due pages come before all of t
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 
 import numpy as np
 
@@ -101,10 +102,13 @@ class Frontier(ValueChooser):
 
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added; that of a page never crawled changes nothing."""
-        if self._due.holds(row) and np.isnan(self.pages.last[row]):
-            self.pages.boost[row] = boost
-        else:
-            super().notice(row, boost)
+        pages = self.pages
+        never_crawled = self._due.holds(row) and np.isnan(pages.last[row])
+        pages.boost[row] = boost
+        if not never_crawled and row not in self._changed and pages.state[row] == WAITING:
+            self._due.remove(row)
+            self._bounds.forget(row)
+            self._changed[row] = None
 
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
@@ -116,6 +120,11 @@ class Frontier(ValueChooser):
         never = self.pages.due[many] == -np.inf
         self._due.insert(many[never])
         self._bounds.postpone(many[~never])
+
+    def reserve(self, rows: int) -> None:
+        """Make room for that many pages at once."""
+        super().reserve(rows)
+        self._bounds.fit(len(self.pages.state))
 
     def look_over(self, now: float) -> Iterator[None]:
         """Bound new pages some at a time: the first pick would look at all of them at once."""
@@ -136,14 +145,14 @@ class Frontier(ValueChooser):
 
     def _place(self, now: float) -> None:
         """Place the pages that have changed."""
-        pages, valued = self.pages, []
-        for row in self._changed:
-            due = float(pages.due[row])
-            if due > -np.inf:
-                valued.append(row)
-            if due <= self._bounds.horizon:
-                heappush(self._calendar, (max(due, float(pages.not_before[row])), row))
+        rows, valued = list(self._changed), []
         self._changed.clear()
+        for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
+            *_, not_before, due = page
+            if due > -inf:
+                valued.append((row, page))
+            if due <= self._bounds.horizon:
+                heappush(self._calendar, (max(due, not_before), row))
         self._bounds.place(valued, now)
 
     # The pick
@@ -183,7 +192,7 @@ class Frontier(ValueChooser):
                 row, value = self._sharpen(places, now)
             if row is not None and (value >= bounds.level or bounds.sink(value)):
                 break
-            if row is None and self._nobody(now):
+            if row is None and self._nothing_pickable(now):
                 return None
             above = bounds.above(value, now)
             if not len(above) or (len(above) <= LIMITS.asked and self._asked < LIMITS.rarely):
@@ -197,7 +206,7 @@ class Frontier(ValueChooser):
         bounds.lowest_pick = min(bounds.lowest_pick, value)
         return row
 
-    def _nobody(self, now: float) -> bool:
+    def _nothing_pickable(self, now: float) -> bool:
         """Whether surely no page can be picked now."""
         if self._bounds.level == 0:
             return True

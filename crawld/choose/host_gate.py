@@ -7,11 +7,11 @@ shorter Crawl-delay or a success that ends a back-off, and each such move raises
 blocked host aside can rely on it. Every request passes the gate, also those for robots.txt and sitemaps.
 
 Requests change it through admission alone. Beside those, hosts come and go with their pages (`host_of_pages`,
-`restore`, `let_go`), and the operator blocks a host or gives it a delay.
+`restore`, `forget`), and the operator blocks a host or gives it a delay.
 
-Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once nobody asks for them any
-more, and their index is used again. Where so many turn up that the oldest must go before their time, when they may be
-asked again is kept in a table of fixed size (`Waits`): a Retry-After is never forgotten.
+Hosts that have pages stay. Others, which redirects and sitemaps lead to, are forgotten once they are no longer
+asked for, and their index is used again. Where so many turn up that the oldest must go before their time, the time when
+they may be asked again is kept in a table of fixed size (`Waits`): a Retry-After is never forgotten.
 
 A host backs off when several of its URLs fail and none succeeds (`Evidence`). Each wait ends with one request, the
 probe: if it fails, the next wait is longer; a success ends the back-off at once. A Retry-After is waited out in full.
@@ -81,7 +81,7 @@ class Evidence(NamedTuple):
     enough: int = (
         LIMITS.enough
     )  # different failing URLs that make it the host's trouble: fewer where the host has fewer pages
-    least_wait: float = 0.0  # seconds of the first back-off; doubles with each probe
+    min_wait: float = 0.0  # seconds of the first back-off; doubles with each probe
 
 
 class Suspicions:
@@ -176,10 +176,10 @@ class HostLimits:
     jitter: float = 0.2  # a back-off is longer by up to this share, so that hosts do not return together
     late_after: float = 2.0  # a request that waits this long, and several times as long as usual, gives up its place
     late_factor: float = 8.0  # how many times as long as the host's answers usually take
-    most_late: int = 2  # requests without a place, per host
+    max_late: int = 2  # requests without a place, per host
 
 
-NOBODY = HostState("")
+UNKNOWN = HostState("")
 """What stands at the index of a host that was forgotten."""
 
 
@@ -254,7 +254,7 @@ class HostGate:
         return index
 
     def host_of_pages(self, name: str) -> int:
-        """The index of a host that has pages of ours: it is kept from now on."""
+        """The index of a host that has pages: it is kept from now on."""
         index = self.host(name)
         self._foreign.pop(index, None)
         return index
@@ -286,8 +286,8 @@ class HostGate:
             self._forget(index)
         return len(idle)
 
-    def let_go(self, name: str) -> None:
-        """A host has no pages of ours any more: forget it, at once where nothing is under way there."""
+    def forget(self, name: str) -> None:
+        """Forget a host that has no pages any more, at once where nothing is under way there."""
         index = self._index.get(name)
         if index is not None:
             self._foreign[index] = self._round
@@ -318,7 +318,7 @@ class HostGate:
         for table in (self._usual, self._backed_off_at, self._late):
             table.pop(index, None)
         self._suspicions.forget(index, wholly=True)
-        self._states[index] = NOBODY
+        self._states[index] = UNKNOWN
         self._next_start[index] = self.ready_at[index] = self.earliest[index] = -np.inf
         self.delay[index] = 0.0
         self._free.append(index)
@@ -327,7 +327,7 @@ class HostGate:
         if len(self._free) > LIMITS.free_indexes:
             return self._free.popleft()
         index = len(self._states)
-        self._states.append(NOBODY)
+        self._states.append(UNKNOWN)
         self._next_start.append(-np.inf)
         self.in_flight.append(0)
         if index == len(self.ready_at):
@@ -335,15 +335,15 @@ class HostGate:
         return index
 
     def knows(self, name: str) -> bool:
-        """Whether the host has pages of ours, or was asked before."""
+        """Whether the host has pages, or was asked before."""
         return name in self._index
 
     @property
     def spacing(self) -> float:
-        """The time between two requests to a host for which nobody asks for more."""
+        """The time between two requests to a host for which no longer one is set."""
         return self._limits.spacing
 
-    def least_spacing(self) -> Floats:
+    def min_spacing(self) -> Floats:
         """By host the seconds that pass between two requests at least, also because answers take their time.
 
         inf for a host that is blocked, or down and taken to stay so. Another thread may ask.
@@ -404,7 +404,7 @@ class HostGate:
         limits = self._limits
         usual = self._usual.get(host, LIMITS.usual_seconds)
         late = self._late.get(host, 0)
-        if waited < max(limits.late_after, limits.late_factor * usual) or late >= limits.most_late:
+        if waited < max(limits.late_after, limits.late_factor * usual) or late >= limits.max_late:
             return False
         if self._states[host].failures:
             return False
@@ -436,10 +436,10 @@ class HostGate:
         return host in self._usual
 
     def set_aside(self, host: int) -> None:
-        """Make the host not ready until `take_back`, or until anything else happens to it."""
+        """Make the host not ready until `readmit`, or until anything else happens to it."""
         self.ready_at[host] = np.inf
 
-    def take_back(self, host: int) -> None:
+    def readmit(self, host: int) -> None:
         """Make a host that was set aside as ready as it is."""
         self._update(host)
 
@@ -509,7 +509,7 @@ class HostGate:
         if failures and evidence.began < self._backed_off_at.get(host, -np.inf):
             return  # it left before the wait under way: it is no probe
         if failures or self._suspicions.convicts(host, evidence, now):
-            least = min(evidence.least_wait * 2.0 ** min(failures, 20), self._limits.max_retry_after)
+            least = min(evidence.min_wait * 2.0 ** min(failures, 20), self._limits.max_retry_after)
             wait = max(self._backoff(failures + 1, known=host in self._usual), least)
             self._backed_off_at[host] = now
             state = self._states[host]

@@ -34,7 +34,7 @@ class Slot:
 
 
 class Slots(Protocol):
-    """When requests may leave, whoever decides how fast."""
+    """Times at which requests may leave: a daemon's own pace, or a fleet's grants."""
 
     @property
     def rate(self) -> float:

@@ -116,6 +116,13 @@ class PageTable:
         for column, given, whole in zip((5, 6, 7), beliefs[5:], (1.0, 0.0, np.inf), strict=True):
             self.table[rows, column] = whole if given is None else given
 
+    def write_signals(self, rows: Ints, kappas: Floats, gammas: Floats, count: Ints | None = None) -> None:
+        """Write what is believed of signals by source, and how many came; zeros that nobody writes take no memory."""
+        for column, given in ((self.kappas, kappas), (self.gammas, gammas), (self.count, count)):
+            if given is not None:
+                some = given.any(axis=1) | column[rows].any(axis=1)
+                column[rows[some]] = given[some]
+
     def beliefs(self, rows: Ints) -> Beliefs:
         """What is believed of these pages."""
         return Beliefs(*self.take(rows)[:BELIEVED])
@@ -205,7 +212,7 @@ class PageTable:
         return rows
 
     def reserve(self, rows: int) -> None:
-        """Make room for that many rows at once: to grow step by step copies everything again and again."""
+        """Make room for that many rows."""
         if rows > len(self.state):
             self._grow(rows)
 
@@ -224,5 +231,6 @@ class PageTable:
 def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
     """The column with zeros after it, which take neither time nor memory before they are written."""
     longer = np.zeros((size, *column.shape[1:]), column.dtype)
-    longer[: len(column)] = column
+    some = np.flatnonzero(column.any(axis=1)) if column.ndim == 2 else slice(len(column))
+    longer[some] = column[some]
     return longer

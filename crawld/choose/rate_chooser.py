@@ -25,7 +25,6 @@ from crawld.choose.valuation import Beliefs, Floats
 
 Bools = NDArray[np.bool_]
 
-RESOLVE_SHARE = 16  # pages per change or pick that makes a new solution due
 NEVER_CRAWLED, ANNOUNCED, IN_TURN = range(3)  # ranks: these come in this order
 
 
@@ -157,7 +156,8 @@ class RateChooser(Chooser):
         """Whether a new solution is worth its cost."""
         if self._unsolved:
             return True
-        return self._changed > 0 and (self._changed + self._picks_since) * RESOLVE_SHARE >= self.pages.waiting
+        # Sixteen pages per change or pick make a new solution due.
+        return self._changed > 0 and (self._changed + self._picks_since) * 16 >= self.pages.waiting
 
     def _following(self, turn: float, interval: float, now: float, new: bool) -> float:
         """When the next turn of a page begins that was crawled now."""

@@ -8,6 +8,8 @@ event loop needs no locks, and a page can never be fetched twice at once.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,7 +182,7 @@ class Scheduler:
         pages, copied = self._pages, new.last if new.copied is None else new.copied
         pages.page_id[rows], pages.copied[rows], pages.importance[rows] = new.ids, copied, new.importance
         pages.gone[rows] = False if new.gone is None else new.gone
-        pages.count[rows], pages.kappas[rows], pages.gammas[rows] = count, kappa, gamma
+        pages.write_signals(rows, kappa, gamma, count)
         ahead = np.flatnonzero(copied > new.last)
         self._ahead.update(zip(rows[ahead].tolist(), new.last[ahead].tolist(), strict=True))
         self._row_of.put(new.ids, rows)
@@ -191,7 +193,7 @@ class Scheduler:
 
     def reserve(self, pages: int) -> None:
         """Make room for that many pages."""
-        self._pages.reserve(pages)
+        self.chooser.reserve(pages)
 
     def look_over(self, now: float) -> Iterator[None]:
         """Prepare the first pick among pages that were put in, a few milliseconds at a time."""
@@ -398,7 +400,7 @@ class Scheduler:
     ) -> None:
         """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources), `mixed` (pages, 3)."""
         rows, pages = self._row_of.rows(page_ids), self._pages
-        pages.kappas[rows], pages.gammas[rows] = kappa, gamma
+        pages.write_signals(rows, kappa, gamma)
         beliefs = merged_beliefs(pages.mu[rows], alpha, shape, kappa, gamma)
         if mixed is not None:
             beliefs = Beliefs(*beliefs[:5], *mixed.T)
@@ -413,7 +415,7 @@ class Scheduler:
         if len(rows):
             self.chooser.learn(rows, self._pages.beliefs(rows), self._pages.boost[rows], since[here][still])
 
-    def age_by(self, host: int, curve: AgeCurve | None) -> None:
+    def set_age_curve(self, host: int, curve: AgeCurve | None) -> None:
         """Let the copies of a host's pages age by this curve; None: by plain time."""
         self._ages.put(host, curve)
 
@@ -521,7 +523,7 @@ class Scheduler:
         return float(self.chooser.value_of(self._row_of.rows([page_id]), now)[0])
 
     def worth(self, page_ids: Sequence[int], now: float) -> tuple[Floats, Floats]:
-        """The crawl values and the freshness of pages; of one that is not here 0 and 1, so that nobody waits for it."""
+        """The crawl values and the freshness of pages; 0 and 1 of one that is not here, so that none waits for it."""
         value, fresh = np.zeros(len(page_ids)), np.ones(len(page_ids))
         here = np.array([page_id in self._row_of for page_id in page_ids], dtype=np.bool_)
         rows = self._row_of.rows(page_id for page_id in page_ids if page_id in self._row_of)
@@ -551,7 +553,7 @@ class Scheduler:
         return float(np.sum(weights * fresh)) / total if total > 0 else None
 
     def believed(self, now: float) -> Believed:
-        """What a forecast needs of all pages: columns of ours, which another thread may read."""
+        """What a forecast needs of all pages: copied columns, which another thread may read."""
         pages = self._pages
         waiting = np.isnan(pages.copied[: pages.size]) & (pages.not_before[: pages.size] > now)
         return Believed(
@@ -580,11 +582,10 @@ class Scheduler:
         counts = self._pages.count[row].tolist()
         if not any(counts):
             return 0.0
-        boost = 0.0
-        for count, kappa in zip(counts, self._pages.kappas[row].tolist(), strict=True):
-            if count:
-                boost += count * kappa
-        return boost
+        kappas = self._pages.kappas[row].tolist()
+        if inf not in kappas:
+            return float(sum(map(mul, counts, kappas)))
+        return float(sum(count * kappa for count, kappa in zip(counts, kappas, strict=True) if count))
 
     # -- within -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The contract between crawl values and whoever picks by them."""
+"""The contract between crawl values and the choosers that pick by them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -125,3 +125,5 @@ def _out_of_memory(error: BaseException | None) -> bool:
 )
 def main() -> None:
     """Keep a local copy of a list of web pages fresh within a fixed request rate."""
+    # Each further thread of OpenBLAS reserves memory, and the products here are small.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -173,7 +173,7 @@ def _plain(name: str, value: Any) -> Any:
             address = parse_address(value)
         except CrawldError:
             return without_password(value)
-        return f"sqlite:///{address.file}" if address.file else address.shown
+        return f"sqlite:///{address.file}" if address.file else address.redacted_url
     if name == "hooks":
         return [hook.shown() for hook in value]
     if isinstance(value, list):

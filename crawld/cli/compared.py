@@ -15,15 +15,14 @@ from crawld.read.page.document import read_document
 from crawld.read.page.markup import PageText, is_html
 from crawld.read.page.rules import DigestRule, DigestRules
 from crawld.show.actions import MARKS, parse_marks
-from crawld.store.control import Copy
-from crawld.store.report import StoredBody
+from crawld.store.views import Copy, Gone
 
 if TYPE_CHECKING:
     from crawld.store.read_model import SqlReadModel
 
 
 def compared_blocks(
-    copy: StoredBody,
+    copy: Copy,
     learnt: tuple[Memory, HostFrame | None] | None,
     config_file: Path | None,
     database: str | None = None,
@@ -61,19 +60,17 @@ async def document_of(model: "SqlReadModel", copy: Copy, rule: DigestRule) -> Do
     return read_document(copy.body, copy.content_type, copy.url, rule)
 
 
-def compared(
-    copy: StoredBody, config_file: Path | None, database: str | None = None
-) -> tuple[DigestRule, PageText | None]:
+def compared(copy: Copy, config_file: Path | None, database: str | None = None) -> tuple[DigestRule, PageText | None]:
     """The rule for a page, and the text of its copy that is read for it; None where the bytes are compared."""
     rule = rule_of(copy.url, config_file, database)
     return rule, compared_text(copy.body, copy.content_type, rule)
 
 
 def compared_figures(
-    copy: StoredBody | None, config_file: Path | None, database: str | None = None
+    copy: Copy | Gone | None, config_file: Path | None, database: str | None = None
 ) -> dict[str, Any] | None:
     """What is compared and what is left out, in figures; None where no copy is kept."""
-    if copy is None:
+    if not isinstance(copy, Copy):
         return None
     rule, text = compared(copy, config_file, database)
     if text is None:

@@ -115,7 +115,7 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
         raise unknown_page(wanted)
     answer = look(config_file, database, f"/explain?id={page['id']}", REMOTE_LIMITS.read_seconds)
     page |= {"now": answer.said} | explained(page, answer, time.time())
-    copy = read(config_file, database, lambda reader: reader.body(wanted))
+    copy = read(config_file, database, lambda reader: reader.copy(wanted))
     page["compared"] = compared_figures(copy, config_file, database)
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))

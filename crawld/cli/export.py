@@ -20,8 +20,7 @@ from crawld.model.errors import CrawldError
 from crawld.model.page import PageState
 from crawld.model.usage import PageUse
 from crawld.read.page.rules import DigestRules
-from crawld.store.control import Copy
-from crawld.store.views import PageLine, PageQuery
+from crawld.store.views import Copy, PageLine, PageQuery
 
 if TYPE_CHECKING:
     from crawld.store.read_model import SqlReadModel

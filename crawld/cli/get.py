@@ -17,8 +17,7 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.page import PageState
 from crawld.model.units import format_date, format_moment, parse_duration
 from crawld.model.url import normalise_given
-from crawld.store.control import Gone
-from crawld.store.report import Reader, StoredBody
+from crawld.store.views import Copy, Gone
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory
@@ -83,7 +82,8 @@ def command(
     wanted = normalise_given(url)
     if min_freshness is not None or wait is not None:
         _freshen(wanted, min_freshness, wait, config_file, database, quiet=quiet)
-    gone, copy = read(config_file, database, lambda reader: _find(reader, wanted))
+    found = read(config_file, database, lambda reader: reader.copy(wanted))
+    copy, gone = (found, found.gone) if isinstance(found, Copy) else (None, found)
     if gone is not None and (copy is None or not even_gone):
         rest = "no copy is held" if copy is None else "--gone prints the last copy"
         raise CrawldError(f"{wanted} is {_since(gone)}; {rest}")
@@ -132,7 +132,7 @@ def _freshen(
 
 
 def _compared(
-    copy: StoredBody,
+    copy: Copy,
     learnt: "tuple[Memory, HostFrame | None] | None",
     config_file: Path | None,
     database: str | None,
@@ -142,10 +142,6 @@ def _compared(
     if blocks is None:
         raise CrawldError(f"{copy.url} is compared by its bytes: without --compared they are printed")
     return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")
-
-
-async def _find(reader: Reader, url: str) -> tuple[Gone | None, StoredBody | None]:
-    return await reader.gone(url), await reader.body(url)
 
 
 def _why_none(page: dict[str, Any], *, kept: bool) -> str:
@@ -158,13 +154,13 @@ def _why_none(page: dict[str, Any], *, kept: bool) -> str:
     return f"{why} (last trouble: {trouble})" if trouble is not None else why
 
 
-def _age(copy: StoredBody) -> str:
+def _age(copy: Copy) -> str:
     checked = copy.fetched_at if copy.checked_at is None else copy.checked_at
     fresh = "" if copy.freshness is None else f", fresh with probability {copy.freshness:.3f}"
     return f"fetched {_when(copy.fetched_at)}, last seen unchanged {_when(checked)}{fresh}"
 
 
-def _last_copy(gone: Gone, copy: StoredBody) -> str:
+def _last_copy(gone: Gone, copy: Copy) -> str:
     return f"{_since(gone)}; this is the last copy, fetched {_when(copy.fetched_at)}"
 
 

@@ -87,7 +87,7 @@ def test(context: click.Context, hook: str, url: str, config_file: Path | None) 
     from crawld.main.checks import check_hook, make_hook, user_agent
     from crawld.model.clock import SystemClock
     from crawld.model.crawl import ChangeVerdict
-    from crawld.store.contract import HookDelivery
+    from crawld.store.hooks import HookDelivery
     from crawld.store.views import Change
 
     check_hook(given, settings)

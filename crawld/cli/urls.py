@@ -205,7 +205,7 @@ def _add(listed: UrlList, config_file: Path | None, database: str | None) -> Non
 
 def _tell_resting(config_file: Path | None, database: str | None) -> None:
     """Say where a change was made that no daemon was there to take over."""
-    place = parse_address(load(config_file, {"database": database}).database).shown
+    place = parse_address(load(config_file, {"database": database}).database).redacted_url
     click.echo(f"no daemon runs: the change is in {place}; `crawld run` there takes it over", err=True)
 
 

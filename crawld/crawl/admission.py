@@ -33,6 +33,7 @@ from crawld.choose.host_gate import LIMITS as HOST_GATE_LIMITS
 from crawld.choose.host_gate import Evidence, HostGate
 from crawld.choose.pacer import Departures, Share, Slots
 from crawld.choose.scheduler import Scheduler
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.model.fetched import (
     TURNED_AWAY,
     FetchFailed,
@@ -45,7 +46,7 @@ from crawld.model.fetched import (
     Validators,
 )
 from crawld.model.host import HostState
-from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Robots
+from crawld.model.web import Clock
 from crawld.pages.pages import Pages
 
 
@@ -224,7 +225,7 @@ class Admission:
     def __init__(
         self,
         gate: HostGate,
-        robots: Robots,
+        robots: RobotsCache,
         pages: Pages,
         scheduler: Scheduler,
         pacer: Slots,
@@ -337,7 +338,7 @@ class Admission:
             return False
         host = next(iter(self._set_aside))
         del self._set_aside[host]
-        self.gate.take_back(host)
+        self.gate.readmit(host)
         return True
 
     def is_set_aside(self, host: int) -> bool:

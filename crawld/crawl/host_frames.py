@@ -13,7 +13,8 @@ from crawld.model.page import Page
 from crawld.pages.pages import Pages
 from crawld.read.change.frame import LIMITS as FRAME_LIMITS
 from crawld.read.change.frame import HostFrame, newest_that_fit
-from crawld.store.contract import PendingCopy, Store
+from crawld.store.documents import PendingCopy
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ log = logging.getLogger("crawld.crawl")
 class Frames:
     """Frames by host. A host of few pages has none."""
 
-    def __init__(self, store: Store, pages: Pages) -> None:
+    def __init__(self, store: SqlStore, pages: Pages) -> None:
         self._store, self._pages = store, pages
         self._frames: OrderedDict[str, HostFrame] = OrderedDict()
         self._weights: dict[str, int] = {}  # of each frame when it was last looked at, and

@@ -17,7 +17,7 @@ from crawld.read.change.comparison import (
 )
 from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
-from crawld.read.change.volatile import RESTED, awaits_pair, comes_back, half_proven, times_varied, varied_in_words
+from crawld.read.change.volatile import Doubt, awaits_pair, comes_back, half_proven, times_varied, varied_in_words
 from crawld.read.page.digest import Prepared, Reading, read_body, scheme_of
 from crawld.read.page.head import read_head
 from crawld.read.page.rules import DigestRule
@@ -179,7 +179,7 @@ def is_check(judgement: Judgement) -> bool:
     """Whether a second look is wanted only because it is time to check what was taken for noise."""
     memory = judgement.memory
     doubts = (place.doubt & VOLATILE_LIMITS.doubt_reason for place in memory.places) if memory is not None else ()
-    return judgement.if_edited is not None and RESTED not in doubts
+    return judgement.if_edited is not None and Doubt.RESTED not in doubts
 
 
 def is_pair(seconds: float, since_last_visit: float, *, crawl_delay: bool = False) -> bool:

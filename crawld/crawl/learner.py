@@ -13,12 +13,12 @@ from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import YEAR, Prior
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats, Ints
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.model.web import Clock
 from crawld.pages.page_set import give_back
 from crawld.pages.pages import Pages
-from crawld.store.contract import Floats, Ints, Store
+from crawld.store.store import SqlStore
 
 BATCH = 500  # pages; fewer where their histories are long
 Crawled = Callable[[int, int], Awaitable[Ints]]
@@ -33,7 +33,7 @@ class Learner:
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         sink: EstimateSink,
         clock: Clock,
         *,
@@ -62,6 +62,10 @@ class Learner:
     def taught(self) -> Floats:
         """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
         return self._online_learner.taught
+
+    def reserve(self, pages: int, hosts: int) -> None:
+        """Make room for so many at once."""
+        self._online_learner.reserve(pages, hosts)
 
     def hear(self, others: Floats) -> None:
         """Take over what the hosts of all other workers say: the sum of what each has `taught`."""
@@ -150,7 +154,7 @@ class EstimateFanOut:
         """Weigh a change of each page by how much of its text changes."""
         self._scheduler.signify(page_ids, significance)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
         for host, curve in curves.items():
-            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+            self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)

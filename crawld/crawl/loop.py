@@ -37,16 +37,16 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.crawl.slot_log import SlotLog, StallWatch, page_to_ask, why_idle
 from crawld.crawl.visit import PageCrawls, log_crawl
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import UnsentError
 from crawld.model.fetched import Trouble
 from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
-from crawld.model.web import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.model.why import Why
 from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRule
-from crawld.store.contract import Record
+from crawld.store.batch import Record
 
 log = logging.getLogger("crawld.crawl")
 

@@ -13,6 +13,7 @@ import numpy as np
 from crawld.choose.scheduler import Scheduler
 from crawld.choose.value import revisit_interval
 from crawld.crawl.admission import Admission, NotNow
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import TooCostlyError
 from crawld.model.estimate import Estimate
@@ -20,11 +21,12 @@ from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, 
 from crawld.model.logs import level_of
 from crawld.model.page import Wanted
 from crawld.model.signal import SOURCES, Signal, SignalGain, Source
-from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Workers
+from crawld.model.web import Clock, Workers
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.signals.contract import PollResult, SignalSources, Slices, at_once
-from crawld.store.contract import Poll, Store
+from crawld.store.sources import Poll
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Expectation:
 class SignalGains:
     """Accounts by host and source, kept in the store; only the pages with heard signals are remembered here."""
 
-    def __init__(self, scheduler: Scheduler, store: Store) -> None:
+    def __init__(self, scheduler: Scheduler, store: SqlStore) -> None:
         self._scheduler, self._store = scheduler, store
         self._heard: dict[int, Source] = {}  # pages whose signals have raised their staleness since the last crawl
 
@@ -179,7 +181,7 @@ class Polls:
     """What signal sources need of the daemon: slots within their share, the gate, robots.txt, and a memory."""
 
     sources: SignalSources
-    store: Store
+    store: SqlStore
     scheduler: Scheduler
     clock: Clock
     workers: Workers

@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from crawld.crawl.asked_pages import ReadClaim
 from crawld.crawl.loop import Crawler
@@ -16,7 +17,31 @@ from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import StoreError
 from crawld.model.page import Page, PageState
 from crawld.pages.demand import DAY
-from crawld.store.control import Freshened
+
+
+@dataclass(frozen=True, slots=True)
+class Freshened:
+    """What was done so that a copy is fresh when it is read.
+
+    `state` is fresh (the copy is as fresh as was asked for), crawled (it was fetched for this read, or for one that
+    came before), stale (it is older than was asked for: `reason` says why) or unknown (the page is not kept).
+    """
+
+    state: str
+    reason: str | None = None
+
+
+class FreshReads(Protocol):
+    """Fetches pages at the moment they are read."""
+
+    async def freshen(self, url: str, min_freshness: float | None, wait: float | None) -> Freshened:
+        """Have the copy of a page be that fresh, for which the reader waits so many seconds at the most.
+
+        Without `min_freshness` the page is fetched where that is the best use of the next slot.
+        """
+
+    async def first_copies(self, urls: Sequence[str], wait: float) -> None:
+        """Wait until pages have their first copies, or for so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +90,7 @@ class ReadRate:
 
 
 class Reads:
-    """Implements `interfaces.FreshReads` over a crawler.
+    """Freshens pages through the crawler of this process.
 
     With `by_requests` importance is in requests a day already. Where crawl values do not count fresh reads
     (`in_reads` false) nothing can be weighed against them, and only those who insist are fetched for.

@@ -6,14 +6,14 @@ import numpy as np
 
 from crawld.choose.host_gate import HostGate, NotReady
 from crawld.crawl.admission import Admission
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.host import HostTrouble, sum_up
 from crawld.model.page import Page, PageState
 from crawld.model.units import format_duration, in_a_row
-from crawld.model.web import Allowed, Disallowed, NeedsFetch
 from crawld.model.why import Reason, Why
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.store.contract import Store
+from crawld.store.store import SqlStore
 
 Verdict = Allowed | Disallowed | NeedsFetch
 TURN_SKEW = 5.0
@@ -89,7 +89,7 @@ class Reasons:
         return Reason(Why.ROBOTS_UNAVAILABLE, until)
 
 
-def store_reason(store: Store, now: float) -> Reason | None:
+def store_reason(store: SqlStore, now: float) -> Reason | None:
     """That nothing is crawled while it could not be recorded."""
     if store.healthy:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from crawld.crawl.admission import LIMITS, Admission, Cause, Refusal, RequestChain, RobotsFetch, Sent, Turn
 from crawld.crawl.polls import Polls
 from crawld.fetch.cookies import ChainCookies
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import (
     ABORTED,
@@ -28,12 +29,12 @@ from crawld.model.fetched import (
     outcome_name,
 )
 from crawld.model.url import host_of, origin_of
-from crawld.model.web import Allowed, Disallowed, Fetcher, NeedsFetch, Workers
+from crawld.model.web import Fetcher, Workers
 from crawld.pages.status import Counters
 from crawld.read.page.head import read_refresh
 from crawld.read.robots import read_robots
 from crawld.read.walls import is_login
-from crawld.store.contract import Store
+from crawld.store.store import SqlStore
 
 log = logging.getLogger("crawld.crawl")
 
@@ -52,7 +53,7 @@ class Sender:
     """One request at a time with its redirects; the caller's first request has its slot and its place already."""
 
     def __init__(
-        self, fetcher: Fetcher, admission: Admission, store: Store, workers: Workers, polls: Polls | None = None
+        self, fetcher: Fetcher, admission: Admission, store: SqlStore, workers: Workers, polls: Polls | None = None
     ) -> None:
         self._fetcher, self._store = fetcher, store
         self.admission, self.workers, self.polls = admission, workers, polls

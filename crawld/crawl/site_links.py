@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from crawld.choose.pacer import Share
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.admission import Admission, NotNow
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.model.crawl import Memory
 from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import GONE_STATUSES, Fetched, Outcome, Trouble
 from crawld.model.page import FROM_LINKS, Page, Wanted
 from crawld.model.url import identity
-from crawld.model.web import Allowed, Clock, Disallowed, NeedsFetch, Robots, Workers
+from crawld.model.web import Clock, Workers
 from crawld.pages.aliases import without_tracking
 from crawld.pages.page_set import PageSet
 from crawld.read.headers import media_type
@@ -30,8 +31,8 @@ from crawld.read.page.digest import block_length
 from crawld.read.page.head import Head
 from crawld.read.page.links import UrlShape, read_links, shape_of
 from crawld.read.usage import told_in_header, told_in_meta
-from crawld.store.contract import Store
-from crawld.store.views import LinkStore, LinkTarget
+from crawld.store.links import LinkTarget, StoredLinks
+from crawld.store.store import SqlStore
 
 log = logging.getLogger("crawld.links")
 
@@ -160,11 +161,11 @@ class SiteLinks:
     def __init__(
         self,
         sites: Sequence[FollowedSite],
-        store: Store,
-        links: LinkStore,
+        store: SqlStore,
+        links: StoredLinks,
         page_set: PageSet,
         scheduler: Scheduler,
-        robots: Robots,
+        robots: RobotsCache,
         workers: Workers,
     ) -> None:
         self._sites = {site.prefix: FollowingSite(site, Shapes(site.limit), Share(site.share)) for site in sites}

@@ -18,13 +18,11 @@ from crawld.crawl.judge import (
     digested_again,
     is_check,
     is_pair,
-    is_simple,
     judge,
     learn_from_pair,
-    read,
-    read_apart,
     wants_second_look,
 )
+from crawld.crawl.readings import Readings
 from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
@@ -39,21 +37,18 @@ from crawld.pages.page_set import PageSet
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.cost import is_cheap
-from crawld.read.page.digest import Reading, read_again, read_bytes
-from crawld.read.page.documents import is_pdf
+from crawld.read.page.digest import Reading
 from crawld.read.page.head import Head, canonical_in_header, read_head
 from crawld.read.page.markup import page_language, page_title
 from crawld.read.page.rules import DigestRule
 from crawld.read.usage import said_in_head, said_in_headers
-from crawld.store.contract import Record
+from crawld.store.batch import Record
 
 
 @dataclass(frozen=True)
 class VisitLimits:
     """Numbers that bound and tune this module."""
 
-    hashed_in_place: int = 1_000_000
-    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
     distrust_304: float = 30 * 86400.0
     fault_wait: float = 60.0
     """Seconds that a page waits after an internal error: asked again at once, it would keep its host from all
@@ -100,7 +95,7 @@ class PageCrawls:
         self._unconditional, self._links, self._polls = unconditional, links, sender.polls
         self._store, self._pages, self._scheduler = page_set.store, page_set.in_memory, page_set.scheduler
         self._admission, self._clock, self._workers = sender.admission, sender.clock, sender.workers
-        self.frames = Frames(self._store, self._pages)
+        self.frames, self._readings = Frames(self._store, self._pages), Readings(sender.workers)
         self._duplicates = Duplicates(page_set, sender)
 
     async def crawl(self, page: Page, host: int, *, audit: bool = False) -> None:
@@ -214,7 +209,7 @@ class PageCrawls:
         if not comparable(seen, rule) or seen.digest == GONE_DIGEST:
             return False
         try:
-            reading = await self._read_body(page, answer, seen, rule, at)
+            reading = await self._readings.read(page.host, answer, seen, rule, at)
         except TooCostlyError:
             return False
         return judge(page.id, at, answer, seen, rule, reading).verdict is Verdict.UNCHANGED
@@ -232,37 +227,7 @@ class PageCrawls:
                 memory = digested_again(memory, copy, rule)
             else:
                 memory = await self._workers.run(page.host, digested_again, memory, copy, rule)
-        return await self._read_body(page, outcome, memory, rule, at, noise), memory
-
-    async def _read_body(
-        self,
-        page: Page,
-        outcome: Fetched,
-        memory: Memory | None,
-        rule: DigestRule,
-        at: float,
-        noise: HostNoise = NO_NOISE,
-    ) -> Reading:
-        """Read a body: in place where it is what it was, or cheap whatever is in it, else in a worker.
-
-        A PDF that takes too long is compared by its bytes.
-        """
-        body, known = outcome.body, memory.digest if memory is not None else None
-        if len(body) <= LIMITS.hashed_in_place and (same := read_again(body, rule, known)) is not None:
-            return same
-        if is_cheap(body):
-            reading = read(outcome, memory, rule, at)
-            if is_simple(reading, memory):
-                return reading
-        content_type = outcome.headers.get("content-type")
-        try:
-            return await self._workers.run(
-                page.host, read_apart, outcome.url, body, content_type, memory, rule, at, noise
-            )
-        except TooCostlyError:
-            if not is_pdf(body, content_type):
-                raise
-            return read_bytes(body, rule)
+        return await self._readings.read(page.host, outcome, memory, rule, at, noise), memory
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading) -> HostFrame | None:
         """What the host's pages share, where it could matter: the page is not what it was."""
@@ -297,7 +262,8 @@ class PageCrawls:
         if not is_pair(second_at - at, since, crawl_delay=slow):
             return judgement
         try:
-            second = await self._read_body(page, again, judgement.memory, self.rule_for(page.url), second_at)
+            rule = self.rule_for(page.url)
+            second = await self._readings.read(page.host, again, judgement.memory, rule, second_at)
         except TooCostlyError:
             return judgement  # what the second fetch would have told stays unknown
         log.log(level_of(news=False), "second look", extra={"url": page.url})

@@ -34,7 +34,7 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
 )
-from crawld.model.url import LONGEST_URL, origin_of, resolve
+from crawld.model.url import MAX_URL, origin_of, resolve
 from crawld.model.web import Clock, Workers
 from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
@@ -107,7 +107,7 @@ _LINE: ContextVar[_Line] = ContextVar("line")
 
 
 class HttpFetcher:
-    """Sends requests; implements `interfaces.Fetcher`."""
+    """Sends requests: the `Fetcher` of the daemon."""
 
     def __init__(
         self,
@@ -311,8 +311,8 @@ class HttpFetcher:
 
 def _absolute(base: str, location: str) -> str:
     """The target of a redirect; bytes beyond ASCII are escaped one by one, as browsers do, whatever their charset."""
-    if len(location) > LONGEST_URL:
-        raise InputError(f"target of {len(location):,} characters (at most {LONGEST_URL:,})")
+    if len(location) > MAX_URL:
+        raise InputError(f"target of {len(location):,} characters (at most {MAX_URL:,})")
     raw = location.encode("utf-8", "surrogateescape").strip()
     if not raw:
         raise InputError("no target")

@@ -1,4 +1,4 @@
-"""What each site's robots.txt says, as far as it is known; implements `interfaces.Robots`.
+"""What each site's robots.txt says, as far as it is known.
 
 An answer counts as RFC 9309 has it. 2xx: its rules, for at most a day. 4xx, or redirects without end: there are no
 rules. 429, 5xx, no answer, a broken one or one that costs too much to read: everything is forbidden and asked again
@@ -25,10 +25,40 @@ from crawld.model.fetched import (
 )
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
-from crawld.model.web import Allowed, Disallowed, NeedsFetch, RobotsFailure
 from crawld.read.headers import max_age
 from crawld.read.robots import RuleMatcher, read_robots
 from crawld.read.usage import robots_usage
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """robots.txt lets us ask for the URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disallowed:
+    """robots.txt forbids the URL (`by_rule`), or is unavailable, which forbids everything for a while."""
+
+    reason: str
+    until: float  # UTC seconds: no use in asking again before
+    by_rule: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsFetch:
+    """robots.txt is not known, or too old: fetch it from `url` first."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsFailure:
+    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
+
+    origin: str
+    reason: str
+    failures: int
+    until: float  # UTC seconds: when it is tried again
 
 
 @dataclass(frozen=True)
@@ -148,7 +178,8 @@ class RobotsCache:
     ) -> RobotsState:
         """Take over what fetching that robots.txt (redirects followed) brought, and return what is now known of it.
 
-        `reading` is what `read_robots` made of a file that came; without it the file is read in place.
+        `reading` is what the file says, where one came; without it the file is read in place. `host_down` if its host
+        backs off.
         """
         origin = origin_of(robots_url)
         if isinstance(outcome, Fetched) and 200 <= outcome.status < 300:

@@ -16,7 +16,7 @@ from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import AddressGuard, BoundedResolver
 from crawld.model.web import Clock
 from crawld.read.headers import retry_after
-from crawld.store.contract import HookDelivery, NotDelivered
+from crawld.store.hooks import HookDelivery, NotDelivered
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from crawld.model.page import Wanted
 from crawld.store.read_model import SqlReadModel
 
 Body = dict[str, Any]
-LOOK_SECONDS = 1.0
-"""Between two looks for changes while somebody waits for them."""
 
 
 async def is_fleet(database: str) -> bool:
@@ -117,4 +115,4 @@ async def _changes(settings: Settings, query: dict[str, str]) -> Body:
             found = await model.changes(cursor, int(query.get("limit", 100)))
             if latest or found.changes or found.missed or clock.monotonic() >= until:
                 return asdict(found)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(1.0)  # until the database is looked at again

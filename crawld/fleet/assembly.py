@@ -13,6 +13,7 @@ from crawld.choose.pacer import Slots
 from crawld.crawl.admission import Door
 from crawld.crawl.learner import EstimateFanOut, Learner
 from crawld.crawl.pushes import Others
+from crawld.crawl.reads import FreshReads
 from crawld.fleet.duties import Duty, FleetDaemon
 from crawld.fleet.learner import ShardLearner, SharedPriors
 from crawld.fleet.mailbox import FleetList, Mailbox, Outbox
@@ -35,10 +36,11 @@ from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import ConfigError, StoreError
 from crawld.model.shards import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.model.web import Clock
+from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules
+from crawld.show.actions import Control, Reload
 from crawld.show.api.access import make_token
 from crawld.show.api.app import ControlServer
-from crawld.store.control import Control, FreshReads, ListNews, Reload
 
 
 @dataclass(frozen=True)
@@ -151,15 +153,11 @@ class FleetControl:
         await self.store.start()
 
     async def run(self) -> None:
-        """Wake those who wait for changes, until cancelled; then let the database go."""
+        """Wake those who wait for changes, until cancelled; then close the database."""
         try:
             await self._watch.run()
         finally:
             await asyncio.shield(self.store.close())
-
-
-PHASES = (0.05, 0.55)
-"""Seconds into each second of the database at which workers beat: after a round has begun, well before it ends."""
 
 
 class FleetAssembly(Assembly):
@@ -231,7 +229,8 @@ class FleetAssembly(Assembly):
             clock=self.clock,
             reporter=reporter,
             on_mail=self.mailbox.take,
-            phase=self._rng.uniform(*PHASES),
+            # Into each second of the database's time: after a round has begun, well before it ends.
+            phase=self._rng.uniform(0.05, 0.55),
         )
 
     @property
@@ -276,6 +275,9 @@ class FleetAssembly(Assembly):
 
     def _make_daemon(self, **parts: Any) -> FleetDaemon:
         return FleetDaemon(worker=self.worker, **parts)
+
+    def _control_server(self) -> None:
+        """None: a worker starts without pages, and its socket is one of its services."""
 
     def _services(self) -> list[Service]:
         services: list[Service] = [self.worker.run, self.worker.reporter.run, self.learner.run, self.mailbox.run]

@@ -13,7 +13,7 @@ from crawld.choose.chooser import LIMITS as CHOOSER_LIMITS
 from crawld.choose.chooser import Bid
 
 FLOOR = 0.01
-"""What a worker gets of an equal share, whatever it bids: nobody's polls wait for ever."""
+"""What a worker gets of an equal share, whatever it bids, so that its polls do not wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def clear(bids: Mapping[str, Bid], requests: float) -> Clearing:
         wanted = {worker: count * (requests / first) for worker, count in wanted.items()}
     else:
         level, valued = _valued(bids, requests - first)
-        # What nobody bids for is spread evenly: polls, robots.txt and pages that turn up meanwhile need requests too.
+        # What is left over is spread evenly: polls, robots.txt and pages that turn up meanwhile need requests too.
         spare = max(0.0, requests - first - math.fsum(valued.values())) / len(bids) if level == 0 else 0.0
         wanted = {worker: count + valued[worker] + spare for worker, count in wanted.items()}
     floor = FLOOR * requests / len(bids)

@@ -44,7 +44,7 @@ COMMANDS = {
     modules={
         **{name: f"{__name__}:{name}" for name in ("run", "status", "drain")},
         **{name: f"crawld.fleet.setup_commands:{name}" for name in ("init", "apply", "export")},
-        "ray": "crawld.fleet.ray:ray",
+        "ray": "crawld.fleet.ray",
     },
 )
 def command() -> None:

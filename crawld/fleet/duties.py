@@ -96,9 +96,6 @@ class Duty:
         return False
 
 
-# The life of a worker's process: as that of a daemon, but it joins a fleet instead of bringing its pages back.
-
-
 @dataclass(slots=True, kw_only=True)
 class FleetDaemon(Daemon):
     """A daemon that is a worker: history and pruning are the fleet's business, not every worker's."""
@@ -114,7 +111,7 @@ class FleetDaemon(Daemon):
         return [*loops, prune.run, self._prune_own]
 
     async def _prune_own(self) -> None:
-        """Delete what pages of ours have too much of; what is everybody's is pruned by whoever has the duty."""
+        """Delete surplus rows of this worker's pages; shared rows are pruned by the worker that has the duty."""
         while True:
             await asyncio.sleep(SUPERVISOR_LIMITS.prune_seconds)
             with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
@@ -141,4 +138,4 @@ class FleetDaemon(Daemon):
         return self.crawler.serves_slots()
 
     def _record_last(self) -> None:
-        """The fleet's history is written by whoever has that duty."""
+        """Record nothing: the worker with that duty writes the fleet's history."""

@@ -10,9 +10,10 @@ from itertools import islice
 import numpy as np
 
 from crawld.crawl.learner import Learner
-from crawld.fleet.contracts import Ledger, ShardStore
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
-from crawld.store.contract import Ints
+from crawld.model.estimate import Ints
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,11 @@ class LearnerLimits:
 LIMITS = LearnerLimits()
 
 
-# What hosts in general are like, learnt by all workers together: each tells the others what its own hosts say.
-
-
 @dataclass(frozen=True, slots=True)
 class SharedPriors:
-    """Tells and hears, again and again."""
+    """Exchanges host priors with the other workers, again and again."""
 
-    ledger: Ledger
+    ledger: SqlLedger
     learner: Callable[[], Learner | None]  # once there is one
     worker: Callable[[], str | None]  # its id, while it has one
 
@@ -67,7 +65,7 @@ log = logging.getLogger("crawld.fleet")
 class ShardLearner:
     """Recalls shards as they are loaded, and learns in between."""
 
-    def __init__(self, store: ShardStore, make: Callable[[], Learner]) -> None:
+    def __init__(self, store: SqlShardStore, make: Callable[[], Learner]) -> None:
         """`make` is called when there are pages: what is believed of a new one follows from how many there are."""
         self._store, self._make = store, make
         self._waiting: dict[int, None] = {}  # shards to recall, in order

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawld.crawl.asked_pages import ReadClaim
-from crawld.fleet.contracts import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Ledger, Mail, ShardStore
+from crawld.fleet.mail import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 from crawld.fleet.shard_set import ShardSet
+from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Claimed
 from crawld.model.url import host_of_target
@@ -36,8 +38,6 @@ class MailboxLimits:
 LIMITS = MailboxLimits()
 
 
-# What reaches a worker and concerns pages or feeds that others hold: it is left for whoever does.
-
 log = logging.getLogger("crawld.fleet")
 
 LATER = (503, "try again later")
@@ -45,9 +45,9 @@ LATER = (503, "try again later")
 
 
 class Outbox:
-    """Implements `daemon.pushes.Others`: writes messages to the holders of other shards."""
+    """Leaves pushes about pages and feeds of other shards as messages to their holders."""
 
-    def __init__(self, ledger: Ledger, store: ShardStore, shard_set: ShardSet, clock: Clock) -> None:
+    def __init__(self, ledger: SqlLedger, store: SqlShardStore, shard_set: ShardSet, clock: Clock) -> None:
         self._ledger, self._store, self._shard_set, self._clock = ledger, store, shard_set, clock
 
     async def pass_on(self, changes: Sequence[Claimed]) -> None:

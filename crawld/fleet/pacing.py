@@ -1,4 +1,4 @@
-"""The database's time as a worker knows it: in bounds, from what one answer said and when it was asked and came."""
+"""The pace of a worker: the database's time within bounds, and when its grants let a request leave."""
 
 import asyncio
 import contextlib
@@ -111,9 +111,6 @@ class DatabaseClock(SystemClock):
         return self._machine() if self._offset is None else self.monotonic() + self._offset
 
 
-# How fast a worker may send, from the grants that it knows and the database's time as far as it is known.
-
-
 @dataclass(frozen=True, slots=True)
 class RateSchedule:
     """Requests a second by time: `rates[i]` from `times[i]` on; none before the first time and from the last one on."""
@@ -162,7 +159,7 @@ def schedule(time: DatabaseTime, grants: Sequence[Grant]) -> RateSchedule:
 
 
 def lease_end(time: DatabaseTime, expires: float) -> float:
-    """The time since boot at which a worker must have stopped: while nobody else can take its lease to be over."""
+    """The time since boot at which a worker must have stopped: before any other worker can find its lease over."""
     return time.possibly_at(expires) - LIMITS.margin
 
 
@@ -176,13 +173,14 @@ def _granted(grants: Sequence[Grant], at: float) -> float:
     return next((grant.rate for grant in grants if grant.starts <= at < grant.ends), 0.0)
 
 
-# Slots by grants: the grid of `crawld.choose.pacer` where the rate changes with every round.
-
 STRETCH = 1.0 + PACER_LIMITS.tolerance
 
 
 class GrantPacer:
-    """Implements `crawld.choose.pacer.Slots`, without a first slot: a restarted worker sends no extra request."""
+    """The `Slots` of a fleet: the grid of `Pacer` where the rate changes with every round.
+
+    It has no first slot: a restarted worker sends no extra request.
+    """
 
     def __init__(self, now: float) -> None:
         self.openings: Callable[[], Iterable[float]] = tuple
@@ -252,11 +250,8 @@ class GrantPacer:
             self._credit = most
 
 
-# The last two looks at a request of a fleet: at the door, where it waits for its place, and on the wire.
-
-
 class GrantDoor:
-    """Implements `crawld.crawl.admission.Door`: requests leave by grants, and only while the lease lasts."""
+    """The `Door` of a fleet: requests leave by grants, and only while the lease lasts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -241,7 +241,7 @@ class RayCluster:
 
 
 def _knock(address: str) -> None:
-    """OSError where nobody listens at HOST:PORT: Ray itself would go on trying for minutes."""
+    """OSError where nothing listens at HOST:PORT: Ray itself would go on trying for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=LIMITS.knock_seconds).close()

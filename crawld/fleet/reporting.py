@@ -11,8 +11,9 @@ import numpy as np
 from crawld.choose.chooser import Bid
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.loop import Crawler
-from crawld.fleet.contracts import Report, ShardStore
 from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, RateSchedule
+from crawld.fleet.store.ledger import Report
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 
 
@@ -35,7 +36,7 @@ class Reporter:
 
     scheduler: Scheduler
     crawler: Crawler
-    store: ShardStore
+    store: SqlShardStore
     clock: DatabaseClock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
     status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says

@@ -22,7 +22,7 @@ from crawld.main.checks import check
 from crawld.main.settings import DURATIONS, Settings, changes, load
 from crawld.model.clock import SystemClock
 from crawld.model.errors import ConfigError
-from crawld.model.shards import MOST_SHARDS
+from crawld.model.shards import MAX_SHARDS
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.pages.list_file import LIMITS as LIST_FILE_LIMITS
 from crawld.pages.list_file import TAKEN_OVER, list_body, list_mark, no_usable_line
@@ -83,7 +83,7 @@ class Told:
     "--shards",
     default=LIMITS.shards,
     show_default=True,
-    type=click.IntRange(1, MOST_SHARDS),
+    type=click.IntRange(1, MAX_SHARDS),
     help="Parts that hosts are spread over; cannot be changed later.",
 )
 @click.option("--bandwidth", type=RATE, help="Requests of the whole fleet, as 100/s; default: the settings'.")

@@ -5,7 +5,7 @@ import gc
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from crawld.crawl.host_frames import Frames
 from crawld.crawl.loop import Crawler
 from crawld.crawl.polls import Polls
 from crawld.fetch.robots_cache import RobotsCache
-from crawld.fleet.contracts import ShardStore, StoredShards
+from crawld.fleet.learner import ShardLearner
+from crawld.fleet.store.shard_store import SqlShardStore, StoredShards
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
@@ -45,21 +46,11 @@ LIMITS = ShardSetLimits()
 T = TypeVar("T")
 
 
-class Recaller(Protocol):
-    """Whoever learns from the histories of pages."""
-
-    def recall_later(self, shards: Sequence[int]) -> None:
-        """Learn again, beside the loop, what the hosts of these shards have taught."""
-
-    def forget(self, shards: Sequence[int], page_ids: Sequence[int]) -> None:
-        """Drop what is kept of shards that are ours no longer, and of their pages."""
-
-
 @dataclass(slots=True)
 class ShardSet:
     """Takes shards in and out of everything that is held in memory of pages and hosts."""
 
-    store: ShardStore
+    store: SqlShardStore
     page_set: PageSet
     scheduler: Scheduler
     gate: HostGate
@@ -70,7 +61,7 @@ class ShardSet:
     crawler: Crawler
     clock: Clock
     shards: Callable[[], int]  # how many the fleet has
-    learner: Recaller
+    learner: ShardLearner
     present: dict[int, int] = field(default_factory=dict)  # the epochs as of which shards are in memory, if half
     loaded: set[int] = field(default_factory=set)  # those of them that are in memory whole
 
@@ -85,7 +76,7 @@ class ShardSet:
     async def load(self, epochs: Mapping[int, int]) -> int:
         """Read shards and take them in; how many pages they have. Slots are served meanwhile.
 
-        Nobody knows what the owner before asked of a host in its last second: each waits one spacing.
+        What the previous owner asked of a host in its last second is unknown: each waits one spacing.
         """
         gc.disable()  # millions of objects are made: to look through them for garbage again and again costs seconds
         try:
@@ -105,7 +96,7 @@ class ShardSet:
         await _in_slices(names, self._let_wait)
         now = self.clock.now()
         for host, curve in stored.age_curves.items():
-            self.scheduler.age_by(self.gate.host_of_pages(host), curve)
+            self.scheduler.set_age_curve(self.gate.host_of_pages(host), curve)
         self.robots.restore(stored.robots, own=True)  # before the first page is picked
         await self.page_set.take_back(stored.pages, now)
         self.sources.restore(stored.sources)
@@ -121,7 +112,7 @@ class ShardSet:
     def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
     ) -> None:
-        """Take over what the operator said of a host of ours; once more to the store, which may hold what we said."""
+        """Take over what the operator said of a host that is held; it is written again, over what may be queued."""
         if self.gate.knows(name):
             self.store.record_host(steer(self.gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay))
 
@@ -171,8 +162,8 @@ class ShardSet:
         self.crawler.admission.pause(host, self.clock.now() + float(self.gate.delay[host]))
 
     def _forget_host(self, name: str) -> None:
-        self.scheduler.age_by(self.gate.host(name), None)
-        self.gate.let_go(name)
+        self.scheduler.set_age_curve(self.gate.host(name), None)
+        self.gate.forget(name)
         self.robots.forget(name)
         self.frames.forget(name)
 

@@ -8,19 +8,16 @@ from typing import Any
 
 from crawld.choose.page_table import Intervals
 from crawld.crawl.audits import Audits
-from crawld.fleet.contracts import FleetStore
+from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import TURNED_AWAY
-from crawld.model.host import MOST_NAMED
-from crawld.store.contract import FreshnessPoint
+from crawld.model.host import MAX_NAMED
+from crawld.store.batch import FreshnessPoint
 
 Document = Mapping[str, Any]
 COUNTS = ("requests", "slots_served", "idle_slots", "skipped_slots", "bytes", "faults", "evaluations", "picks")
 """Counted since the start: what workers did that have ended counts as well."""
-COUNTS_BY_WORD = ("requests_by_purpose", "requests_by_outcome", "verdicts", "troubles", "idle_because")
-NOW = ("in_flight", "waiting", "active_pages")
-HOST_TROUBLES = ("blocked", "asked_to_wait", "backoff")
 
 
 def merged_status(view: FleetView, measured: tuple[float, float, float] | None, intervals: Intervals) -> dict[str, Any]:
@@ -28,14 +25,15 @@ def merged_status(view: FleetView, measured: tuple[float, float, float] | None, 
     ever = of_processes(view.workers)
     live = [worker.status for worker in view.live if worker.status is not None]
     level = view.level or 0.0
+    by_word = ("requests_by_purpose", "requests_by_outcome", "verdicts", "troubles", "idle_because")
     return {
         "pages": sum(worker.pages for worker in view.live),
         "bandwidth": view.bandwidth,
         "paused": view.paused,
         **{name: sum(one[name] for one in ever) for name in COUNTS},
-        **{name: dict(_added(one[name] for one in ever)) for name in COUNTS_BY_WORD},
+        **{name: dict(_added(one[name] for one in ever)) for name in by_word},
         "slots_by_use": slots_by_use(ever),
-        **{name: sum(one[name] for one in live) for name in NOW},
+        **{name: sum(one[name] for one in live) for name in ("in_flight", "waiting", "active_pages")},
         "request_rate": sum(worker.request_rate for worker in view.live),
         "uptime_seconds": max((one["uptime_seconds"] for one in live), default=0.0),
         "predicted_freshness": view.freshness,
@@ -50,7 +48,10 @@ def merged_status(view: FleetView, measured: tuple[float, float, float] | None, 
         "max_interval_seconds": intervals.longest,
         "hooks": next((one["hooks"] for one in live if one["hooks"]), []),
         "store": _store(live),
-        "hosts": {kind: _worst((one["hosts"][kind] for one in live), "pages") for kind in HOST_TROUBLES},
+        "hosts": {
+            kind: _worst((one["hosts"][kind] for one in live), "pages")
+            for kind in ("blocked", "asked_to_wait", "backoff")
+        },
         "robots_unavailable": _worst((one["robots_unavailable"] for one in live), "failures"),
         "turned_away": _turned_away(live),
         "slots": _slots(live),
@@ -99,7 +100,7 @@ def _worst(parts: Iterable[Document], key: str) -> dict[str, Any]:
     """Things in trouble, how many and the worst of them by that figure."""
     found = list(parts)
     worst = sorted((one for part in found for one in part["worst"]), key=lambda one: -one[key])
-    total: dict[str, Any] = {"count": sum(part["count"] for part in found), "worst": worst[:MOST_NAMED]}
+    total: dict[str, Any] = {"count": sum(part["count"] for part in found), "worst": worst[:MAX_NAMED]}
     return total | ({"pages": sum(part["pages"] for part in found)} if key == "pages" else {})
 
 
@@ -134,7 +135,7 @@ Spent = Counter[tuple[str, str]]
 class FleetHistory:
     """Adds up what the workers reported; `record` is how the worker that does it writes a point."""
 
-    def __init__(self, store: FleetStore, record: Callable[[FreshnessPoint], None], tick_seconds: float) -> None:
+    def __init__(self, store: SqlFleetStore, record: Callable[[FreshnessPoint], None], tick_seconds: float) -> None:
         self._store, self._record, self._tick = store, record, tick_seconds
 
     async def run(self) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 
 from crawld.choose.host_gate import HostGate
 from crawld.crawl.audits import Audits
-from crawld.fleet.contracts import MARKS as MARKS_MAIL
-from crawld.fleet.contracts import REFRESH, FleetStore, Mail
+from crawld.crawl.reads import Freshened
+from crawld.fleet.mail import MARKS as MARKS_MAIL
+from crawld.fleet.mail import REFRESH, Mail
 from crawld.fleet.status import merged_status
+from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import InputError, StoreError
@@ -24,12 +26,11 @@ from crawld.model.url import identity
 from crawld.model.web import Clock
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
 from crawld.read.page.rules import DigestRules
-from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, steer
 from crawld.show.forecasts import StoredScheduler, Terms
-from crawld.store.contract import ActionLog, Adoption
-from crawld.store.control import Freshened, Refreshed, Reload, Steered
-from crawld.store.views import ReadModel
+from crawld.store.pages import Adoption
+from crawld.store.read_model import SqlReadModel
 
 
 @dataclass(frozen=True)
@@ -37,24 +38,22 @@ class FleetSteeringLimits:
     """Numbers that bound and tune this module."""
 
     look_seconds: float = 0.5
+    """Between two looks for changes, and whether a page that was asked for has been crawled."""
     read_seconds: float = 10.0
     """For which a reader who insists on a fresh copy waits unless it says how long."""
     kept_seconds: float = 60.0
     """For which one look at the pages serves forecasts: estimates move slowly, and reading them takes a while."""
     max_pages: int = 100_000
-    """About so many pages stand for all in a forecast: whoever answers may be a worker with other things to do."""
+    """About so many pages stand for all in a forecast: the process that answers may be a busy worker."""
 
 
 LIMITS = FleetSteeringLimits()
 
 
-# Changes that other workers commit: whoever waits for changes in this process is woken by them too.
-
-
 class ChangeWatch:
-    """Looks at the fleet's latest number; `tell` wakes those who wait."""
+    """Watches for changes that other workers commit; `tell` wakes what waits for changes in this process."""
 
-    def __init__(self, store: FleetStore, tell: Callable[[], None]) -> None:
+    def __init__(self, store: SqlFleetStore, tell: Callable[[], None]) -> None:
         self._store, self._tell = store, tell
 
     async def run(self) -> None:
@@ -69,15 +68,12 @@ class ChangeWatch:
             await asyncio.sleep(LIMITS.look_seconds)
 
 
-"""Between two looks whether a page that was asked for has been crawled."""
-
-
 class FleetSteering:
-    """Implements `interfaces.Control` on the database alone."""
+    """The `Control` of a fleet, on its database alone."""
 
     def __init__(
         self,
-        store: FleetStore,
+        store: SqlFleetStore,
         terms: Terms,
         clock: Clock,
         rules: DigestRules | None = None,
@@ -87,7 +83,7 @@ class FleetSteering:
     ) -> None:
         """`rules`, `healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
         self._store, self._terms, self._clock, self._rules = store, terms, clock, rules or DigestRules()
-        self.actions: ActionLog = Actions(self, store, clock)
+        self.actions: Actions = Actions(self, store, clock)
         self._healthy, self._reload = healthy, reload
         self._one_at_a_time = asyncio.Lock()
         self._read: tuple[float, StoredScheduler, float] | None = None
@@ -149,7 +145,7 @@ class FleetSteering:
         return await self._store.adopt(wanted, origin=origin, now=self._clock.now())
 
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
-        """Retire pages, whoever listed them; the holders of their shards are told."""
+        """Retire pages of any origin; the holders of their shards are told."""
         return [page.url for page in await self._store.retire(urls, now=self._clock.now(), keep_out=keep_out)]
 
     async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
@@ -247,7 +243,7 @@ class FleetSteering:
         return Reason(Why.NOT_WORTH_IT, pages.scheduler.expected_at(page_id, now), text)
 
     def _expected_at(self, pages: StoredScheduler, page_id: int, reasons: Sequence[Reason], now: float) -> float | None:
-        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
+        """When the page is crawled if the level stays and no signal comes; None while it is not known."""
         if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
             return None
         waits = (reason.until for reason in reasons if reason.until is not None)
@@ -276,12 +272,12 @@ def _finite(seconds: float) -> float | None:
 
 
 class FleetReads:
-    """Implements `interfaces.FreshReads` in a fleet: the worker that holds a page is asked by mail.
+    """Freshens pages in a fleet: the worker that holds a page is asked by mail.
 
     Readers who do not insist read the copy at once: what a slot is worth to them is known by the holder alone.
     """
 
-    def __init__(self, store: FleetStore, read: ReadModel, clock: Clock) -> None:
+    def __init__(self, store: SqlFleetStore, read: SqlReadModel, clock: Clock) -> None:
         self._store, self._read, self._clock = store, read, clock
 
     async def freshen(self, url: str, min_freshness: float | None, wait: float | None) -> Freshened:

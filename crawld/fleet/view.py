@@ -15,7 +15,7 @@ class ViewLimits:
     lag_seconds: float = 5.0
     """Records that wait longer than this to be committed are told of."""
     round_late_seconds: float = 10.0
-    """Without a round for so long nobody has a grant."""
+    """Without a round for so long no worker has a grant."""
     clock_seconds: float = 1.0
     """A machine's clock that differs more than this from the database's is told of."""
     lost_seconds: float = 600.0

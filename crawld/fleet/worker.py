@@ -1,8 +1,8 @@
 """A worker of a fleet: beats, holds a fair share of the shards, and sends what it is granted.
 
 The life of a worker: `join`; then a beat every second, on a grid in the database's time, each of which renews the
-lease and brings grants; shards are claimed, loaded and given back beside it. Where the lease was lost it comes back
-under a new id and keeps, without loading them again, the shards that nobody else has held meanwhile. Two things always
+lease and brings grants; shards are claimed, loaded and given back beside it. Where the lease was lost it rejoins under
+a new id and keeps, without loading them again, the shards that no other worker has held meanwhile. Two things always
 hold: there is a grant only while every page in memory is of a shard that is ours, and without a grant nothing is sent.
 """
 
@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.crawl.loop import Crawler
-from crawld.fleet.contracts import Beat, LeaseLostError, Ledger, Mail, ShardStore
+from crawld.fleet.mail import Mail
 from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor, GrantPacer, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
+from crawld.fleet.store.ledger import Beat, LeaseLostError, SqlLedger
+from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import ClockError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.units import format_rate
@@ -42,9 +44,6 @@ class WorkerLimits:
 LIMITS = WorkerLimits()
 
 
-# How many shards a worker should hold, and what follows from that.
-
-
 @dataclass(frozen=True, slots=True)
 class Move:
     """What a worker is to do about its shards: claim at most so many free ones, or give so many away."""
@@ -61,12 +60,9 @@ def move(beat: Beat, held: int, shards: int) -> Move:
     return Move(claim=min(fair - held, beat.free))
 
 
-# Moments a fixed time apart: what happens at them does not drift, however long it takes.
-
-
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Every `spacing` seconds from `start` on."""
+    """Moments `spacing` seconds apart from `start` on: what happens at them does not drift."""
 
     start: float
     spacing: float
@@ -84,8 +80,8 @@ class Worker:
     """One worker, whatever id it has just now."""
 
     name: str
-    ledger: Ledger
-    store: ShardStore
+    ledger: SqlLedger
+    store: SqlShardStore
     shard_set: ShardSet
     pacer: GrantPacer
     door: GrantDoor
@@ -296,7 +292,7 @@ class Worker:
         self._fall_silent()
 
     async def _come_back(self) -> None:
-        """Join under a new id and take the shards back that nobody else has held since."""
+        """Join under a new id and reclaim the shards that no other worker has held since."""
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait([self._loading])

@@ -16,14 +16,14 @@ from crawld.model.errors import DamagedError, StoreError
 from crawld.model.metrics import HookStanding
 from crawld.model.url import UrlPattern
 from crawld.model.web import Clock
-from crawld.store.contract import (
+from crawld.store.hooks import (
     HookFigures,
-    HookStore,
     NewChange,
     News,
     NotDelivered,
     Queued,
     QueueWrites,
+    StoredHooks,
     Transport,
     Waiting,
 )
@@ -136,7 +136,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        store: HookStore,
+        store: StoredHooks,
         hooks: Sequence[Hook],
         clock: Clock,
         rng: random.Random,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 
-from crawld.store.contract import Waiting
+from crawld.store.hooks import Waiting
 
 
 @dataclass(frozen=True)

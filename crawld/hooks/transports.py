@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from crawld.model.errors import InputError
-from crawld.store.contract import HookDelivery, NotDelivered
+from crawld.store.hooks import HookDelivery, NotDelivered
 
 # A command that is run on a change: no shell, the change on its standard input, and a time limit.
 

@@ -28,7 +28,7 @@ class EstimateSink(Protocol):
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Value copies made at `last`, where still the latest, as if made at `since`."""
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let copies age by the curves of their hosts; None: by plain time."""
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
@@ -68,7 +68,7 @@ class EstimateUpdate:
     def apply_clocks_to(self, sink: EstimateSink) -> None:
         """Hand on how pages age by the clocks of their hosts and what their changes weigh, and no estimates."""
         sink.shift(self.shift.page_ids.tolist(), self.shift.last, self.shift.since)
-        sink.age_by(self.curves)
+        sink.set_age_curve(self.curves)
         if self.significance is not None:
             sink.signify([one.page_id for one in self.estimates], self.significance)
 

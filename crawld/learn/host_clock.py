@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from crawld.model.estimate import LIMITS as ESTIMATE_LIMITS
 from crawld.model.estimate import AgeCurve
+from crawld.model.row_index import grown
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +35,7 @@ class HostClocks:
 
     def __init__(self) -> None:
         self._row = np.full(0, -1, np.int64)  # by host; −1 where it has no clock
+        self._clocks = 0  # that there are: all columns are longer or equal
         self._visit = np.zeros((0, 2))  # lengths of intervals and how many, older ones fading
         self._width = np.empty(0)
         self._first = np.empty(0)  # time at which the first bin begins
@@ -44,6 +46,10 @@ class HostClocks:
     def bytes_a_host(self) -> int:
         """Memory of one clock."""
         return BINS * (len(FACTORS) + 1) * self._log.itemsize + 4 * self._width.itemsize
+
+    def reserve(self, clocks: int) -> None:
+        """Make room for that many clocks at once."""
+        self._log, self._factor = grown(self._log, clocks, 0.0), grown(self._factor, clocks, 1.0)
 
     def running(self, hosts: Ints) -> NDArray[np.bool_]:
         """Which hosts have a clock."""
@@ -121,12 +127,11 @@ class HostClocks:
         new = hosts[self._row[hosts] < 0]
         if len(new):
             count = len(new)
-            self._row[new] = len(self._width) + np.arange(count)
-            self._visit = np.vstack([self._visit, np.zeros((count, 2))])
-            self._width = np.append(self._width, np.zeros(count))
-            self._first = np.append(self._first, np.zeros(count))
-            self._log = np.concatenate([self._log, np.zeros((count, BINS, len(FACTORS)), np.float32)])
-            self._factor = np.vstack([self._factor, np.ones((count, BINS), np.float32)])
+            self._row[new] = self._clocks + np.arange(count)
+            self._clocks += count
+            self._visit = grown(self._visit, self._clocks, 0.0)
+            self._width, self._first = grown(self._width, self._clocks, 0.0), grown(self._first, self._clocks, 0.0)
+            self._log, self._factor = grown(self._log, self._clocks, 0.0), grown(self._factor, self._clocks, 1.0)
 
     def _keep_up(self, rows: Ints, visits: Floats, now: float) -> None:
         """Bins that suit how often the host's pages are visited, and that reach beyond the present."""

@@ -30,7 +30,8 @@ class SignalRates:
     max_variance = 4.0  # of a host's rates, over the square of their mean
 
     def __init__(self, sources: int) -> None:
-        self._page = np.zeros((0, 1 + sources), np.float32)  # by row: T, N by source
+        self._time = np.zeros(0, np.float32)  # by row: T
+        self._count = np.zeros((0, sources), np.float32)  # by row: N by source; zeros that nobody writes take no memory
         self._host = np.zeros((0, 2))  # ΣT, ΣT²
         self._source = np.zeros((0, sources, 3))  # ΣN, ΣN², ΣNT
 
@@ -40,21 +41,27 @@ class SignalRates:
 
     def count(self, rows: Ints, hosts: Ints, watched: Floats, counts: Ints) -> None:
         """Take over how long pages have been watched and how many signals of each source were counted."""
-        self._page = grown(self._page, int(rows.max(initial=-1)) + 1, 0.0)
+        size = int(rows.max(initial=-1)) + 1
+        self._time, self._count = grown(self._time, size, 0.0), grown(self._count, size, 0.0)
         most = int(hosts.max(initial=-1)) + 1
         self._host, self._source = grown(self._host, most, 0.0), grown(self._source, most, 0.0)
         self._add(rows, hosts, -1.0)
-        self._page[rows] = np.column_stack([np.maximum(watched, 0.0), counts])
+        self._write(rows, np.maximum(watched, 0.0), counts)
         self._add(rows, hosts, 1.0)
 
     def forget(self, rows: Ints, hosts: Ints) -> None:
         """Take pages out."""
         self._add(rows, hosts, -1.0)
-        self._page[rows] = 0.0
+        self._write(rows, np.zeros(len(rows)), np.zeros((len(rows), self._count.shape[1]), np.int64))
+
+    def _write(self, rows: Ints, watched: Floats, counts: Ints) -> None:
+        self._time[rows] = watched
+        some = counts.any(axis=1) | self._count[rows].any(axis=1)
+        self._count[rows[some]] = counts[some]
 
     def of(self, rows: Ints, hosts: Ints) -> Floats:
         """By page and source; 0 where the host never had a signal of the source."""
-        time, counts = self._page[rows, :1].astype(float), self._page[rows, 1:].astype(float)
+        time, counts = self._time[rows, None].astype(float), self._count[rows].astype(float)
         total, squares = self._host[hosts].T[:, :, None]
         signals, twice, both = np.moveaxis(self._source[hosts], 2, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -65,7 +72,7 @@ class SignalRates:
         return np.where((signals > 0) & (total > 0), rate, 0.0)
 
     def _add(self, rows: Ints, hosts: Ints, sign: float) -> None:
-        time, counts = self._page[rows, 0].astype(float), self._page[rows, 1:].astype(float)
+        time, counts = self._time[rows].astype(float), self._count[rows].astype(float)
         np.add.at(self._host, hosts, sign * np.column_stack([time, time**2]))
         sums = np.stack([counts, counts**2, counts * time[:, None]], axis=2)
         np.add.at(self._source, hosts, sign * sums)
@@ -248,10 +255,15 @@ class HostPriors:
             (slice(first, last), self.trusted_alike if first else self.alike) for first, last in pairwise(self._parts)
         ]
 
+    def reserve(self, pages: int) -> None:
+        """Make room for that many pages at once."""
+        self._host, self._evidence = grown(self._host, pages, -1), grown(self._evidence, pages, 0)
+
     def make_room(self, hosts: Ints) -> None:
         """A new host starts from the prior above."""
         new = int(hosts.max(initial=-1)) + 1 - len(self.sizes)
         if new > 0:
+            new = max(new, len(self.sizes) // 8)  # to grow host by host copies everything again and again
             fresh = np.repeat(self._above.astype(np.float32), new, axis=0)
             self._prior, self._told = np.vstack([self._prior, fresh]), np.vstack([self._told, fresh])
             self.sizes = np.append(self.sizes, np.zeros(new, np.int64))

@@ -117,6 +117,11 @@ class OnlineLearner:
         self._last = np.full(0, -np.inf)  # by row of the deaf: its last crawl that its host's clock was told of
         self._since = np.full(0, -np.inf)  # by row: when the frontier takes that copy to be from
 
+    def reserve(self, pages: int, hosts: int) -> None:
+        """Make room for so many at once: to grow needs twice the memory for a moment."""
+        self.deaf.reserve(pages)
+        self.clocks.reserve(hosts)
+
     def teach(self, histories: Histories, now: float, most_foretold: int = LIMITS.foretold) -> Update:
         """Beliefs about the pages from their histories; of their new intervals the latest are predicted."""
         ids, number = histories.page_ids, self.numbers(histories.hosts)

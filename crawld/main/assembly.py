@@ -24,7 +24,7 @@ from crawld.crawl.learner import EstimateFanOut, Learner
 from crawld.crawl.loop import Crawler
 from crawld.crawl.polls import Discoverer, Polls
 from crawld.crawl.pushes import Others, Pushes
-from crawld.crawl.reads import Reads
+from crawld.crawl.reads import FreshReads, Reads
 from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import FollowedSite, SiteLinks
 from crawld.fetch.http import HttpFetcher, Timeouts
@@ -50,6 +50,7 @@ from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
+from crawld.show.actions import Control, Reload
 from crawld.show.api.access import Access, make_token
 from crawld.show.api.app import ControlServer
 from crawld.show.api.endpoints import EndpointParts as ApiParts
@@ -66,10 +67,10 @@ from crawld.signals.poll_signals import Known
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
-from crawld.store.control import Control, Copies, FreshReads, Reload
 from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore
+from crawld.store.views import Copies
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
 READERS = (
     "crawld.fetch.body",
     "crawld.read.page.blocks",
-    "crawld.read.page.blocks",
     "crawld.read.page.links",
     "crawld.read.page.document",
     "crawld.read.page.documents",
     "crawld.read.robots",
     "crawld.crawl.judge",
+    "crawld.crawl.readings",
     "crawld.signals.pings",
     "crawld.signals.reading",
 )
@@ -293,6 +294,7 @@ class Assembly:
             clock=self.clock,
             workers=self.workers,
             prepare=self._prepare,
+            control=self._control_server(),
             services=[*self._services(), *self._public()],
             read_again=partial(self._reload, read_settings),
             tick_seconds=self._tempo.tick,
@@ -305,10 +307,15 @@ class Assembly:
     def _make_daemon(self, **parts: Any) -> Daemon:
         return Daemon(**parts)
 
+    def _control_server(self) -> Service | None:
+        """What answers commands while pages are restored."""
+        parts = self._api_parts()
+        status = self.crawler.status
+        return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run
+
     def _services(self) -> list[Service]:
         """What runs beside the crawler."""
-        socket = ControlServer(self._api_parts(), self.settings.control_socket(), self.listener)
-        services = [self._learn, self._index, self.read_model.run, socket.run, *self._documents()]
+        services = [self._learn, self._index, self.read_model.run, *self._documents()]
         if self.links:
             services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
@@ -433,6 +440,7 @@ class Assembly:
         guess = first_guess(all_pages, self.settings.min_interval)
         sink = EstimateFanOut(self.scheduler, self.polls, self.pages, self.gate)
         self._learner = self._learner_of(sink, guess)
+        self._learner.reserve(len(self.scheduler), self.pages.count_hosts())
         await self._learner.run()
 
     def _learner_of(self, sink: EstimateFanOut, guess: Prior) -> Learner:

@@ -34,7 +34,7 @@ from crawld.model.web import Clock
 from crawld.read.page.rules import DigestRule
 from crawld.show.forecasts import Terms
 from crawld.store.address import parse_address
-from crawld.store.contract import Transport
+from crawld.store.hooks import Transport
 
 # How pages are valued and hosts are asked, from settings.
 

@@ -7,9 +7,10 @@ from crawld.crawl.loop import Crawler
 from crawld.main.checks import check, digest_rules, set_up_logging
 from crawld.main.settings import Settings, changes
 from crawld.model.errors import ConfigError, CrawldError
+from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules
+from crawld.show.actions import Reload
 from crawld.show.control import Steering
-from crawld.store.control import ListNews, Reload
 
 LIVE = frozenset(
     {

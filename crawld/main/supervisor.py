@@ -18,8 +18,9 @@ from crawld.model.units import format_rate
 from crawld.model.web import Clock, Fetcher, Workers
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.page_set import PageSet
-from crawld.store.contract import FreshnessPoint, Store
-from crawld.store.control import Reload
+from crawld.show.actions import Reload
+from crawld.store.batch import FreshnessPoint
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ Service = Callable[[], Awaitable[None]]
 class Daemon:
     """Everything that runs, put together by wiring."""
 
-    store: Store
+    store: SqlStore
     fetcher: Fetcher
     scheduler: Scheduler
     crawler: Crawler
@@ -96,8 +97,10 @@ class Daemon:
     workers: Workers
     prepare: Callable[[], Awaitable[None]]
     """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
+    control: Service | None = None
+    """Answers commands from before the pages are restored; they are told how far that is."""
     services: Sequence[Service] = ()
-    """Further loops that run beside the crawler until they are cancelled: the learner, the control socket."""
+    """Further loops that run beside the crawler until they are cancelled, as the learner does."""
     listening: Callable[[], Awaitable[str | None]] | None = None
     """Waits until it is known where the dashboard and API answer; None where they do not."""
     read_again: Callable[[bool], Awaitable[Reload]] | None = None
@@ -120,12 +123,18 @@ class Daemon:
         """Live until `stop`, SIGTERM or SIGINT, or until one of the loops fails, which is raised."""
         with self._signals() if self.catch_signals else contextlib.nullcontext():
             await self.store.start()
+            control = [] if self.control is None else [asyncio.ensure_future(self.control())]
             try:
                 self.workers.start()
+                self.crawler.status.starting = "restoring pages"
                 await self._begin()
+                self.crawler.status.starting = "taking over the URL list"
                 if await self._prepared():
-                    await self._serve()
+                    await self._serve(control)
             finally:
+                for task in control:
+                    task.cancel()
+                await asyncio.gather(*control, return_exceptions=True)
                 self.notifier.send("STOPPING=1")
                 await self.fetcher.close()
                 await self.workers.close()
@@ -133,8 +142,12 @@ class Daemon:
 
     async def _begin(self) -> None:
         """Bring back what is in the store."""
+        self.page_set.on_restored = self._tell_restored
         pages = await self.page_set.restore(self.clock.now())
         log.info("restored", extra={"pages": pages})
+
+    def _tell_restored(self, pages: int, of: int) -> None:
+        self.crawler.status.starting = f"restoring pages: {pages:,} of {of:,}"
 
     async def _end(self) -> None:
         """Nothing is under way any more; the loops still run."""
@@ -159,8 +172,10 @@ class Daemon:
             return False
         return True
 
-    async def _serve(self) -> None:
+    async def _serve(self, control: Sequence[asyncio.Task[None]]) -> None:
+        self.crawler.status.starting = None
         tasks = [asyncio.ensure_future(loop()) for loop in (*self._loops(), *self.services)]
+        tasks += control
         stopping = asyncio.create_task(self._stop.wait())
         await self.freshness.renew()
         looking = asyncio.create_task(self._where_to_look())  # READY promises that commands are answered

@@ -17,7 +17,7 @@ def shared_with_group(directory: Path) -> bool:
 
 
 def access_refused(path: Path) -> AccessError:
-    """The sentence for a path that the system does not let this user use: who may, and how to become one of them."""
+    """Returns the error for a path that this user may not use: who may, and how to become one of them."""
     closed = _first_closed(path.absolute())
     about = closed.lstat()
     owner, group = _user(about.st_uid), _group(about.st_gid)

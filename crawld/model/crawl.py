@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 
 class ChangeVerdict(StrEnum):
-    """What whoever follows the changes is told of one."""
+    """Kind of a change, as its followers are told it."""
 
     NEW = "new"  # first copy
     CHANGED = "changed"

@@ -8,7 +8,7 @@ from crawld.model.crawl import Memory
 from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.url import host_of, normalise
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Hosts named one by one, where more are in trouble."""
 
 
@@ -50,7 +50,7 @@ def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
     return {
         "count": len(largest),
         "pages": sum(one.pages for one in largest),
-        "worst": [asdict(one) for one in largest[:MOST_NAMED]],
+        "worst": [asdict(one) for one in largest[:MAX_NAMED]],
     }
 
 
@@ -63,7 +63,7 @@ def sum_up_turned_away(counts: Mapping[tuple[str, Trouble], int]) -> dict[str, d
             found[trouble.value] = {
                 "count": len(there),
                 "pages": -sum(pages for pages, _ in there),
-                "worst": [{"origin": origin, "pages": -pages} for pages, origin in there[:MOST_NAMED]],
+                "worst": [{"origin": origin, "pages": -pages} for pages, origin in there[:MAX_NAMED]],
             }
     return found
 

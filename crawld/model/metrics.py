@@ -57,7 +57,7 @@ class Figures:
 
 
 class Metrics(Protocol):
-    """Whoever can tell how the daemon does, in figures."""
+    """Source of the daemon's figures."""
 
     async def figures(self) -> Figures:
         """The figures as they are now; what is costly is computed beside the event loop."""

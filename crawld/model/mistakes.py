@@ -1,4 +1,4 @@
-"""What is wrong with a value that a model refused, in our own words: of settings, and of requests to the API."""
+"""Mistakes in settings and API requests, in crawld's own words instead of pydantic's."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,6 @@ LIMITS = MistakesLimits()
 NO_SUCH = "extra_forbidden"
 _WHOLE = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
 _NUMBER = frozenset({"float_type", "float_parsing", "finite_number"})
-_BOUNDS = frozenset({"greater_than_equal", "greater_than", "less_than_equal", "less_than"})
 _SENTENCES = {
     "missing": "this must be given",
     "string_type": "write a text",
@@ -149,7 +148,7 @@ def _sentence(mistake: Any, field: FieldInfo | None, examples: Mapping[str, str]
     kind, facts = mistake["type"], mistake.get("ctx", {})
     if kind == "value_error":
         return str(facts["error"])
-    if kind in _WHOLE | _NUMBER | _BOUNDS:
+    if kind in _WHOLE | _NUMBER | {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}:
         return _number(kind, facts, field)
     if kind in _LENGTHS:
         fact, said, what = _LENGTHS[kind]

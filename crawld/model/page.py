@@ -61,7 +61,7 @@ class Wanted:
 class ListedPages:
     """Pages that a list named before: which line names each as it is kept, by hashes of 64 bits.
 
-    Hashes are this process's own, so that nobody can write two lines of one hash.
+    Hashes are this process's own, so that an outsider cannot write two lines of one hash.
     """
 
     def __init__(self, ids: NDArray[np.int64], lines: NDArray[np.int64], identities: NDArray[np.int64]) -> None:

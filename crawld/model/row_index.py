@@ -66,7 +66,7 @@ class RowIndex:
             block[at] = rows[some]
 
     def remove(self, page_ids: Ints) -> None:
-        """Take the rows of pages away, and free the memory of ids that nobody has any more."""
+        """Take the rows of pages away, and free the memory of ids no longer in use."""
         for number, some in _by_block(page_ids):
             block = self._blocks.get(number)
             if block is not None:
@@ -84,7 +84,7 @@ class PageRows:
         self._index = RowIndex()
         self._free: list[int] = []
         self.size = 0  # rows ever handed out: columns must be as long
-        self.page_id: Ints = np.zeros(0, dtype=np.int64)  # by row; -1 where nobody has it
+        self.page_id: Ints = np.zeros(0, dtype=np.int64)  # by row; -1 where it is free
 
     def __len__(self) -> int:
         return len(self._index)
@@ -134,9 +134,10 @@ def grown(column: NDArray[Number], size: int, empty: float) -> NDArray[Number]:
     have, more = len(column), size - len(column)
     if more <= 0:
         return column
-    longer = np.zeros((have + max(more, have // 4), *column.shape[1:]), dtype=column.dtype)
-    longer[:have] = column
-    if empty != 0:  # zeros that nobody has written take no memory
+    longer = np.zeros((have + max(more, have // 8), *column.shape[1:]), dtype=column.dtype)
+    some = np.flatnonzero(column.any(axis=1)) if column.ndim == 2 and empty == 0 else slice(have)
+    longer[some] = column[some]
+    if empty != 0:  # unwritten zeros take no memory
         longer[have:] = empty
     return longer
 

@@ -21,7 +21,7 @@ class ShardsLimits:
 LIMITS = ShardsLimits()
 
 
-MOST_SHARDS = 1 << (53 - LIMITS.id_bits)
+MAX_SHARDS = 1 << (53 - LIMITS.id_bits)
 """Ids stay exact for readers of JSON that take every number for a float; it is enough for hundreds of workers."""
 LIST_DUTY = "list"
 """The duty of the one worker that reads the URL list."""

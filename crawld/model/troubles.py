@@ -30,14 +30,6 @@ LIMITS = TroublesLimits()
 
 Facts = Mapping[str, Any]
 
-SEVERE = frozenset(
-    {"not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"}
-)
-"""Kinds that mean that pages are not crawled, or that something is lost."""
-NO_TROUBLE = frozenset({Why.MIN_INTERVAL, Why.NOT_WORTH_IT})
-"""Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow."""
-
-
 TURNED_AWAY_SENTENCES = {
     "bot_wall": (
         "keeps bots out with a challenge",
@@ -64,7 +56,9 @@ class TroubleReport:
     @property
     def severe(self) -> bool:
         """Whether crawling has stopped or something is lost."""
-        return self.kind in SEVERE
+        return self.kind in {
+            "not_running", "not_answering", "store", "lost", "internal_errors", "no_crawls", "no_worker", "no_round"
+        }  # fmt: skip
 
 
 def troubles(overall: Facts, now: float) -> list[TroubleReport]:
@@ -191,7 +185,9 @@ def _slots(overall: Facts) -> Iterator[TroubleReport]:
     if daemon is None or daemon["slots"]["slots"] < LIMITS.min_slots:
         return
     slots = daemon["slots"]
-    if slots["idle"] >= LIMITS.idle_share * slots["slots"] and Why(next(iter(slots["idle_because"]))) not in NO_TROUBLE:
+    many_idle = slots["idle"] >= LIMITS.idle_share * slots["slots"]
+    # Slots that are idle for these reasons are not needed: every page is as fresh as the settings allow.
+    if many_idle and Why(next(iter(slots["idle_because"]))) not in {Why.MIN_INTERVAL, Why.NOT_WORTH_IT}:
         yield TroubleReport("idle_slots", idle(daemon))
     lasting = (
         slots.get("skipped_spans", LIMITS.min_skipped_spans) >= LIMITS.min_skipped_spans

@@ -21,6 +21,8 @@ class UnitsLimits:
 LIMITS = UnitsLimits()
 
 
+DAY = 86_400
+"""Seconds of a day."""
 SECONDS_OF = {
     "ms": 0.001, "msec": 0.001, "millisecond": 0.001,
     "s": 1.0, "sec": 1.0, "second": 1.0,

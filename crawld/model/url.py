@@ -11,9 +11,9 @@ from ada_url import join_url, normalize_url
 
 from crawld.model.errors import InputError
 
-LONGEST_URL = 8_000
-LONGEST_NAME, LONGEST_LABEL = 253, 63  # of a host, as DNS sets them
-LONGEST_AUTHORITY = 1_000
+MAX_URL = 8_000
+MAX_NAME, MAX_LABEL = 253, 63  # of a host, as DNS sets them
+MAX_AUTHORITY = 1_000
 """Characters of a host as it is written, escapes included: encoding a name takes time that grows with its square."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BREAKS = re.compile(r"[\t\r\n]+")
@@ -97,8 +97,8 @@ def origin_of(url: str) -> str:
 
 
 def _target(text: str, base: str) -> str:
-    if len(text) > LONGEST_URL:
-        raise InputError(f"URL of {len(text):,} characters (at most {LONGEST_URL:,})")
+    if len(text) > MAX_URL:
+        raise InputError(f"URL of {len(text):,} characters (at most {MAX_URL:,})")
     plain = _PLAIN.fullmatch(text)
     if plain and not ("%2" in text and _ESCAPED_DOT.search(text)) and _is_origin(plain[1]):
         return text
@@ -123,7 +123,7 @@ def _parsed(text: str, base: str) -> str:
     if _NO_HOST.match(text):  # browsers would take the first segment of the path for a host
         raise InputError("URL without a host")
     written = _WRITTEN_AUTHORITY.match(text)
-    if written and len(written[1]) > LONGEST_AUTHORITY:
+    if written and len(written[1]) > MAX_AUTHORITY:
         raise InputError(f"host {_shown(written[1])} cannot be a name: it has {len(written[1]):,} characters")
     try:
         parsed = join_url(base, text) if base else normalize_url(text)
@@ -134,8 +134,8 @@ def _parsed(text: str, base: str) -> str:
     if found is None:
         raise InputError(f"scheme {parsed.partition(':')[0]!r}: only http and https are crawled")
     _check_authority(found[2])
-    if len(target) > LONGEST_URL:
-        raise InputError(f"URL of {len(target):,} characters when encoded (at most {LONGEST_URL:,})")
+    if len(target) > MAX_URL:
+        raise InputError(f"URL of {len(target):,} characters when encoded (at most {MAX_URL:,})")
     return target
 
 
@@ -148,8 +148,8 @@ def _check_authority(authority: str) -> None:
     if authority.startswith("["):
         return
     name = authority.partition(":")[0].removesuffix(".")
-    if len(name) > LONGEST_NAME or not all(0 < len(label) <= LONGEST_LABEL for label in name.split(".")):
-        limits = f"at most {LONGEST_NAME} characters, in parts of 1 to {LONGEST_LABEL}"
+    if len(name) > MAX_NAME or not all(0 < len(label) <= MAX_LABEL for label in name.split(".")):
+        limits = f"at most {MAX_NAME} characters, in parts of 1 to {MAX_LABEL}"
         raise InputError(f"host {_shown(authority)} cannot be a name: a name has {limits}")
 
 

@@ -43,7 +43,6 @@ class SaidIn(StrEnum):
     LINK_ELEMENT = "link element"
 
 
-IN_ROBOTS = frozenset({SaidIn.ROBOTS_SIGNAL, SaidIn.ROBOTS_USAGE, SaidIn.ROBOTS_LICENSE})
 IN_HEADERS = frozenset({SaidIn.SIGNAL, SaidIn.USAGE, SaidIn.ROBOTS_TAG, SaidIn.LINK})
 IN_HEAD = frozenset({SaidIn.META, SaidIn.LINK_ELEMENT})
 LICENSES = frozenset({SaidIn.ROBOTS_LICENSE, SaidIn.LINK, SaidIn.LINK_ELEMENT})

@@ -1,11 +1,9 @@
-"""What the drivers need of time, of the web, and of robots.txt."""
+"""Contracts of time, of the web and of the workers that read foreign bytes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar
 
-from crawld.model.fetched import Outcome, Request, RobotsReading, RobotsState
-from crawld.model.usage import Statement
+from crawld.model.fetched import Outcome, Request
 
 
 class Clock(Protocol):
@@ -28,78 +26,8 @@ class Fetcher(Protocol):
         """Send the request and read its answer to the end or to its limit."""
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
 
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """robots.txt lets us ask for the URL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Disallowed:
-    """robots.txt forbids the URL (`by_rule`), or is unavailable, which forbids everything for a while."""
-
-    reason: str
-    until: float  # UTC seconds: no use in asking again before
-    by_rule: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsFetch:
-    """robots.txt is not known, or too old: fetch it from `url` first."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class RobotsFailure:
-    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
-
-    origin: str
-    reason: str
-    failures: int
-    until: float  # UTC seconds: when it is tried again
-
-
-class Robots(Protocol):
-    """What each site's robots.txt says, as far as it is known. Fetching and reading are the driver's business."""
-
-    token: str
-    """The product token by which a robots.txt names us."""
-
-    def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
-        """Whether the URL may be asked for now."""
-
-    def said(self, url: str) -> tuple[Statement, ...]:
-        """What the site's robots.txt says of the use of a page, as far as it is known."""
-
-    def has_copy(self, url: str, now: float) -> bool:
-        """Whether there are rules for the URL's site to obey while its robots.txt is out of reach."""
-
-    def learn(
-        self,
-        robots_url: str,
-        outcome: Outcome,
-        now: float,
-        *,
-        reading: RobotsReading | None = None,
-        host_down: bool = False,
-    ) -> RobotsState:
-        """Take over what fetching that robots.txt (redirects followed) brought, and return what is now known of it.
-
-        `reading` is what the file says, where one came; without it the file is read in place. `host_down` if its host
-        backs off.
-        """
-
-    def forget_old(self, now: float) -> None:
-        """Forget what is no longer fresh of hosts without pages."""
-
-    def unavailable(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, so that its site is closed to us now."""
-
-
-# Where foreign bytes are read: processes that can be killed.
 
 P = ParamSpec("P")
 T = TypeVar("T")

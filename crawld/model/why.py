@@ -104,7 +104,7 @@ PASSING = frozenset(
 )  # fmt: skip
 """Reasons that end by themselves: where several hold, the one that ends last decides."""
 LASTING = frozenset({Why.PAUSED, Why.NO_BANDWIDTH, Why.STORE_UNWELL, Why.HOST_BLOCKED, Why.DISALLOWED, Why.FIRST_VISIT})
-"""Reasons of which nobody can say when they end: no crawl is expected while one of them holds."""
+"""Reasons without a known end: no crawl is expected while one of them holds."""
 _ORDER = {why: at for at, why in enumerate(Why)}
 
 

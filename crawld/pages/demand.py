@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.choose.scheduler import Scheduler
+from crawld.model.estimate import Floats, Ints
 from crawld.model.page import Page
 from crawld.model.row_index import PageRows, grown
 from crawld.model.url import identity
 from crawld.model.web import Clock
 from crawld.pages.pages import Pages
-from crawld.store.contract import Floats, Ints, Store, StoredDemand
-from crawld.store.control import Copies, Copy, Gone
+from crawld.store.settings import StoredDemand
+from crawld.store.store import SqlStore
+from crawld.store.views import Copies, Copy, Gone
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Demand:
     """Passes copies on and lets the importance of their pages follow. Columns are by row."""
 
     def __init__(
-        self, copies: Copies, pages: Pages, scheduler: Scheduler, store: Store, clock: Clock, interval: float = 60.0
+        self, copies: Copies, pages: Pages, scheduler: Scheduler, store: SqlStore, clock: Clock, interval: float = 60.0
     ) -> None:
         self._copies, self._pages, self._scheduler = copies, pages, scheduler
         self._store, self._clock, self._interval = store, clock, interval

@@ -18,9 +18,10 @@ from crawld.read.page import blocks
 from crawld.read.page import blocks as difference
 from crawld.read.page.document import read_document, read_documents
 from crawld.read.page.rules import DigestRule
-from crawld.store.contract import DocumentStore, PendingCopy
-from crawld.store.control import Copy
-from crawld.store.views import ChangeEvents, VersionBody
+from crawld.store.changes import ChangeSignal
+from crawld.store.documents import PendingCopy
+from crawld.store.store import SqlStore
+from crawld.store.views import Copy, VersionBody
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ class DocumentKeeper:
 
     def __init__(
         self,
-        store: DocumentStore,
+        store: SqlStore,
         workers: Workers,
-        events: ChangeEvents,
+        events: ChangeSignal,
         rule_for: Callable[[str], DigestRule],
         shared: Callable[[PendingCopy], Awaitable[Sequence[int]]],
         *,
@@ -157,14 +158,17 @@ class DocumentKeeper:
 
 
 class StoredTexts:
-    """Implements `interfaces.read_model.PageTexts`; `rule_for` says by URL what of a page is compared."""
+    """Texts of kept copies, read in a worker; TooCostlyError where that takes too much.
+
+    `rule_for` says by URL what of a page is compared.
+    """
 
     def __init__(self, workers: Workers, rule_for: Callable[[str], DigestRule]) -> None:
         self._workers = workers
         self._rule_for = rule_for
 
     async def document(self, copy: Copy) -> Document | None:
-        """A copy as a reader has it."""
+        """A copy as a reader has it; None where it has no text."""
         rule = self._rule_for(copy.url)
         return await self._workers.run(copy.host, read_document, copy.body, copy.content_type, copy.url, rule, ())
 
@@ -174,11 +178,11 @@ class StoredTexts:
         return await documents_of(self._workers, self._rule_for, given)
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
-        """What the second version did to the first."""
+        """What the second version did to the first; None where either has no text."""
         old, new = ((one.body, one.version.content_type) for one in (before, after))
         return await self._workers.run(after.host, difference.difference, old, new, self._rule_for(after.url))
 
     async def parts(self, version: VersionBody) -> Sequence[PagePart]:
-        """The parts of a version that can be left out of what is compared."""
+        """The parts of a version that can be left out of what is compared; none where bytes are compared."""
         rule, content_type = self._rule_for(version.url), version.version.content_type
         return await self._workers.run(version.host, blocks.page_parts, version.body, content_type, rule)

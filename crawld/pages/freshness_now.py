@@ -8,8 +8,8 @@ import numpy as np
 
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Scheduler
+from crawld.model.estimate import Floats, Ints
 from crawld.model.web import Clock
-from crawld.store.contract import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FreshnessNow:
 
 
 class LivePageView:
-    """Implements `interfaces.read_model.LivePages` over the scheduler and the hosts' gate."""
+    """The `LivePages` of the scheduler and the host gate."""
 
     def __init__(self, scheduler: Scheduler, gate: HostGate, *, whole: bool = True) -> None:
         self.whole = whole

@@ -21,8 +21,25 @@ from crawld.model.web import Clock
 from crawld.pages.page_set import PageSet
 from crawld.pages.status import Counters
 from crawld.read.url_list import UrlList, read_changed_lines, read_url_list
-from crawld.store.contract import Adoption, Store
-from crawld.store.control import ListNews
+from crawld.store.pages import Adoption
+from crawld.store.store import SqlStore
+
+
+@dataclass(frozen=True, slots=True)
+class ListNews:
+    """What the URL list did since the last reload, or the start."""
+
+    added: int = 0
+    removed: int = 0
+    held_back: str | None = None  # why pages that the list no longer names stay
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        told = (
+            f"{self.added} added, {self.removed} removed" if self.added or self.removed else "nothing added or removed"
+        )
+        return told if self.held_back is None else f"{told}; {self.held_back}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +137,7 @@ class ListFile:
         source: Callable[[], tuple[str | None, float]],
         reading: Callable[[], None],
         page_set: PageSet,
-        store: Store,
+        store: SqlStore,
         clock: Clock,
         status: Counters,
         *,

@@ -14,13 +14,16 @@ import numpy as np
 from crawld.choose.freshness import SKEW
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.model.estimate import Floats, Ints
 from crawld.model.host import HostState
 from crawld.model.page import FROM_MOVE, MAX_IMPORTANCE, Page, PageState, Wanted
 from crawld.model.units import LIMITS as UNITS_LIMITS
 from crawld.model.units import format_duration
 from crawld.pages.aliases import Aliases, Index
 from crawld.pages.pages import Pages
-from crawld.store.contract import Adoption, Floats, Ints, MayRetire, Store, StoredPages, always
+from crawld.store.pages import Adoption, MayRetire, always
+from crawld.store.restoring import StoredPages
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class PageSet:
 
     def __init__(
         self,
-        store: Store,
+        store: SqlStore,
         pages: Pages,
         scheduler: Scheduler,
         gate: HostGate,
@@ -76,10 +79,11 @@ class PageSet:
         self._scheduler = scheduler
         self._gate = gate
         self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
+        self.on_restored: Callable[[int, int], None] = lambda *_: None  # told how many pages are back, of how many
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         """Where the pages are kept."""
         return self._store
 
@@ -104,8 +108,9 @@ class PageSet:
         age of their copies is unknown.
         """
         gc.set_threshold(LIMITS.young_objects)
-        count = await self._restore(now)
         gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
+        count = await self._restore(now)
+        gc.freeze()
         for _ in self._scheduler.look_over(now):
             await asyncio.sleep(0)
         await asyncio.to_thread(give_back)
@@ -114,20 +119,22 @@ class PageSet:
     async def _restore(self, now: float) -> int:
         aliases: dict[int, int] = {}
         count, newest = 0, -math.inf
-        self._scheduler.reserve(await self._store.count_pages())
+        expected = await self._store.count_pages()
+        self._scheduler.reserve(expected + expected // 32)  # and for some more: to grow copies everything
         async with aclosing(self._store.restoring()) as parts:
             async for stored in parts:
                 self._put_back(stored, now)
                 aliases |= {page: of for page, of in zip(stored.ids.tolist(), stored.alias_of, strict=True) if of}
                 newest = max(newest, float(np.fmax.reduce(stored.last_attempt, initial=-math.inf)))
                 count += len(stored.ids)
+                self.on_restored(count, max(count, expected))
         for at, state in enumerate(await self._store.hosts()):  # after those of pages: of others the gate keeps a few
             self._gate.restore(_usable(state))
             if at % LIMITS.taken_at_once == 0:
                 await asyncio.sleep(0)
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
-            self._scheduler.age_by(self._gate.host_of_pages(host), curve)
+            self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)
         self._unindexed = self._pages.ids()
         _check_clock(newest, now)
         return count

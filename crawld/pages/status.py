@@ -27,6 +27,7 @@ class Counters:
     last_slot_at: float = 0.0  # monotonic: for the watchdog
     faults: int = 0  # crawls ended by a bug of ours
     list_held_back: str | None = None  # why pages that the URL list no longer names stay
+    starting: str | None = None  # how far the start is, until slots are served
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
 
     def count_request(self, use: Use, outcome: str) -> None:

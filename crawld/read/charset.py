@@ -10,13 +10,6 @@ import webencodings
 
 from crawld.read.headers import charset
 
-PRESCAN = 4096
-"""So far a declaration is looked for.
-
-The standard scans 1024 bytes and then changes the encoding when the parser meets a later meta element; one longer scan
-comes to the same without parsing twice.
-"""
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 # What Python calls the standard's encodings, where it has another codec by that name or none.
 _PYTHON_NAMES = {
     "big5": "big5hkscs",
@@ -28,22 +21,27 @@ _PYTHON_NAMES = {
     "shift_jis": "cp932",
     "windows-874": "cp874",
     "x-mac-cyrillic": "mac-cyrillic",
-    # Shown with fonts of the page's own: which letters they are nobody else can know.
+    # Shown with fonts of the page's own, so the letters are unknown.
     "x-user-defined": "cp1252",
     # Browsers refuse to read these and show one replacement character. Read so, a page would never change.
     "replacement": "cp1252",
 }
-_SPACE = rb"[\t\n\f\r ]"
-_COMMENT_END = re.compile(rb"--!?>")
-_TAG = re.compile(rb"</?([A-Za-z][^\t\n\f\r />]*)")
-_ATTRIBUTE = re.compile(
-    rb"[\t\n\f\r /]*([^\t\n\f\r />][^\t\n\f\r /=>]*)"
-    rb"(?:%(s)s*=%(s)s*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r >\"'][^\t\n\f\r >]*)))?" % {b"s": _SPACE}
-)
-_CONTENT = re.compile(
-    rb"charset%(s)s*=%(s)s*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r ;\"']+))" % {b"s": _SPACE}, re.IGNORECASE
-)
-_XML = re.compile(rb"<\?xml%(s)s[^>]{0,200}?encoding%(s)s*=%(s)s*(?:\"([^\"<>]*)\"|'([^'<>]*)')" % {b"s": _SPACE})
+
+
+class _Declared:
+    """Patterns of what declares an encoding."""
+
+    space = rb"[\t\n\f\r ]"
+    comment_end = re.compile(rb"--!?>")
+    tag = re.compile(rb"</?([A-Za-z][^\t\n\f\r />]*)")
+    attribute = re.compile(
+        rb"[\t\n\f\r /]*([^\t\n\f\r />][^\t\n\f\r /=>]*)"
+        rb"(?:%(s)s*=%(s)s*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r >\"'][^\t\n\f\r >]*)))?" % {b"s": space}
+    )
+    content = re.compile(
+        rb"charset%(s)s*=%(s)s*(?:\"([^\"]*)\"|'([^']*)'|([^\t\n\f\r ;\"']+))" % {b"s": space}, re.IGNORECASE
+    )
+    xml = re.compile(rb"<\?xml%(s)s[^>]{0,200}?encoding%(s)s*=%(s)s*(?:\"([^\"<>]*)\"|'([^'<>]*)')" % {b"s": space})
 
 
 def known(label: str | None) -> str | None:
@@ -56,10 +54,13 @@ def known(label: str | None) -> str | None:
 
 def encoding_of(body: bytes, content_type: str | None) -> str:
     """The encoding of a page: its byte order mark, the header, what the page declares, or UTF-8 if the bytes fit."""
-    for mark, name in _MARKS:
-        if body.startswith(mark):
-            return name
-    head = body[:PRESCAN]
+    if body.startswith(codecs.BOM_UTF8):
+        return "utf-8"
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16-le" if body.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    # The standard scans 1024 bytes and changes the encoding when the parser meets a later meta element; one longer scan
+    # comes to the same without parsing twice.
+    head = body[:4096]
     declared = known(charset(content_type)) or _declared_in_meta(head) or declared_in_xml(head)
     if declared is not None:
         return declared
@@ -81,7 +82,7 @@ def declared_in_xml(head: bytes) -> str | None:
         return "utf-16-le"
     if head.startswith(b"\0<\0?\0x"):
         return "utf-16-be"
-    found = _XML.match(head.lstrip(b"\t\n\f\r \xef\xbb\xbf"))
+    found = _Declared.xml.match(head.lstrip(b"\t\n\f\r \xef\xbb\xbf"))
     return _read_as_ascii(found[1] or found[2] or b"") if found else None
 
 
@@ -96,9 +97,9 @@ def _declared_in_meta(head: bytes) -> str | None:
     at = 0
     while (at := head.find(b"<", at)) >= 0:
         if head.startswith(b"<!--", at):
-            end = _COMMENT_END.search(head, at + 2)  # `<!-->` is a whole comment
+            end = _Declared.comment_end.search(head, at + 2)  # `<!-->` is a whole comment
             at = end.end() if end else len(head)
-        elif tag := _TAG.match(head, at):
+        elif tag := _Declared.tag.match(head, at):
             attributes, at = _attributes(head, tag.end())
             if tag[0].lower() == b"<meta" and (found := _named_by(attributes)):
                 return found
@@ -113,17 +114,17 @@ def _declared_in_meta(head: bytes) -> str | None:
 def _attributes(head: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
     """The attributes of the tag whose name ends at `at`, the first of each name, and where the tag ends."""
     found: dict[bytes, bytes] = {}
-    while match := _ATTRIBUTE.match(head, at):
+    while match := _Declared.attribute.match(head, at):
         at = match.end()
         found.setdefault(match[1].lower(), match[2] or match[3] or match[4] or b"")
     return found, at
 
 
 def _named_by(meta: dict[bytes, bytes]) -> str | None:
-    """What a meta element declares: by `charset`, or by `content` where it stands for the Content-Type header."""
+    """Encoding that a meta element declares: by `charset`, or by `content` in place of a Content-Type header."""
     if b"charset" in meta:
         return _read_as_ascii(meta[b"charset"])
     if meta.get(b"http-equiv", b"").lower() != b"content-type":
         return None
-    content = _CONTENT.search(meta.get(b"content", b""))
+    content = _Declared.content.search(meta.get(b"content", b""))
     return _read_as_ascii(content[1] or content[2] or content[3]) if content else None

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from typing import ClassVar
+
+from crawld.model.units import DAY
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,13 @@ class DatesLimits:
     """Numbers that bound and tune this module."""
 
     max_date: int = 200
+    earliest_zone: timedelta = timedelta(hours=-12)
+    latest_zone: timedelta = timedelta(hours=14)
+    """All zones of the world lie between these."""
+    future_slack: float = 86_400.0
+    """A date without a zone may be tomorrow's already where it was written."""
+    web_began: float = datetime(1991, 1, 1, tzinfo=UTC).timestamp()
+    """No page is older, so no honest claim is."""
     max_unusable: int = 10_000
     """Dates of one file that may turn out to be unusable before the rest is not read at all: trying them takes
     longest."""
@@ -21,12 +31,7 @@ class DatesLimits:
 LIMITS = DatesLimits()
 
 
-# Time zones by the abbreviations that dates in feeds and headers carry.
-
-EARLIEST, LATEST = timedelta(hours=-12), timedelta(hours=14)
-"""Between these lie all zones of the world."""
-
-_HOURS = {
+_ZONE_HOURS = {
     "UT": 0, "UTC": 0, "GMT": 0, "Z": 0, "WET": 0,
     "WEST": 1, "CET": 1, "MEZ": 1, "MET": 1, "BST": 1, "WAT": 1,
     "CEST": 2, "MESZ": 2, "MEST": 2, "EET": 2, "CAT": 2, "SAST": 2,
@@ -48,21 +53,16 @@ _HOURS = {
 def named_zone(name: str) -> timezone | None:
     """The zone of an abbreviation, in any case; None where it says nothing.
 
-    A single letter is UTC: RFC 822 had the signs of the military zones wrong, so nobody means them (RFC 5322, 4.3).
+    A single letter is UTC: RFC 822 had the signs of the military zones wrong (RFC 5322, 4.3).
     """
     if len(name) == 1:
         return UTC if name.isascii() and name.isalpha() else None
-    hours = _HOURS.get(name.upper())
+    hours = _ZONE_HOURS.get(name.upper())
     return None if hours is None else timezone(timedelta(hours=hours))
 
 
-DAY = 86_400.0
-FUTURE_SLACK = DAY  # a date without a zone may be tomorrow's already where it was written
-WEB_BEGAN = datetime(1991, 1, 1, tzinfo=UTC).timestamp()  # no page is older, so no honest claim is
-
-
 class Precision(StrEnum):
-    """How exactly a time is claimed."""
+    """Precision of a claimed time."""
 
     DATE = "date"  # a day, a month, a year, a time in some zone: `at` is its first moment, `until` the first after it
     SECOND = "second"
@@ -105,50 +105,54 @@ class Claim:
         return self.reason is None
 
 
-_ZONE = r"(?:(?P<zone>(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{1,5})(?:\s*\([^()]{0,60}\))?)?"
-_CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
-_ISO = re.compile(
-    rf"(?P<year>[0-9]{{4}})(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[T ]\s*{_CLOCK}\s*{_ZONE})?)?)?",
-    re.IGNORECASE,
-)
-_YEAR_FIRST = re.compile(
-    r"(?P<year>[0-9]{4})(?P<sep>[/.])(?P<month>[0-9]{1,2})(?P=sep)(?P<day>[0-9]{1,2})"
-    rf"(?:[T ]\s*{_CLOCK}\s*{_ZONE})?",
-    re.IGNORECASE,
-)
-_BASIC = re.compile(
-    r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"
-    rf"(?:T?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})\s*{_ZONE})?",
-    re.IGNORECASE,
-)
-_NUMERIC = re.compile(
-    rf"(?P<first>[0-9]{{1,2}})(?P<sep>[/.-])(?P<other>[0-9]{{1,2}})(?P=sep)(?P<year>[0-9]{{4}})"
-    rf"(?:[ ,T]\s*{_CLOCK}\s*(?P<half>[ap]\.?m\.?)?\s*{_ZONE})?",
-    re.IGNORECASE,
-)
-_SCRIPT = re.compile(  # JavaScript's Date.toString, in whatever language the zone is named
-    r"[A-Z][a-z]{2} (?P<name>[A-Z][a-z]{2}) (?P<day>[0-9]{1,2}) (?P<year>[0-9]{4}) "
-    rf"{_CLOCK} (?P<zone>(?:GMT|UTC)(?:[+-][0-9]{{2}}:?[0-9]{{2}})?).*"
-)
-_ENGLISH = re.compile(
-    r"(?:[a-z]{3,9},?\s+)?(?:(?P<name>[a-z]{3,9})\.?\s+(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?"
-    r"|(?P<day2>[0-9]{1,2})(?:st|nd|rd|th)?\s+(?P<name2>[a-z]{3,9})\.?),?\s+(?P<year>[0-9]{4})"
-    rf"(?:(?:,| at)?\s+{_CLOCK}\s*(?P<half>[ap]\.?m\.?)?\s*{_ZONE})?",
-    re.IGNORECASE,
-)
-_ZONE_NAME = re.compile(  # at the end, or between clock and year as `date` writes it
-    r"(?:(?<=[0-9]\s)(?=[A-Za-z]+(?:\s*\([^()]*\))?$)|(?<=:[0-9]{2}\s)(?=[A-Za-z]+\s[0-9]{4}$))[A-Za-z]{1,5}\b"
-)
-_NUMBER = re.compile(r"(?<![0-9:+])(?:[0-9]{4}|[0-9]{2})(?![0-9:])")  # outside of clocks and zones
-_LEAP_SECOND = re.compile(r"(:[0-9]{2}):60\b")
-_PLACEHOLDER = re.compile(r"(?:invalid\b.*|nan|null|none|undefined|n/?a|unknown|false|true|0|-+)", re.IGNORECASE)
-_MONTHS = {name[:3].lower(): month for month, name in enumerate(calendar.month_name) if month}
+class _Forms:
+    """Patterns of the forms in which dates are written, and the numbers of months by the beginning of their names."""
+
+    months: ClassVar[dict[str, int]] = {
+        name[:3].lower(): month for month, name in enumerate(calendar.month_name) if month
+    }
+    zone = r"(?:(?P<zone>(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2})?|[A-Z]{1,5})(?:\s*\([^()]{0,60}\))?)?"
+    clock = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
+    iso = re.compile(
+        rf"(?P<year>[0-9]{{4}})(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[T ]\s*{clock}\s*{zone})?)?)?",
+        re.IGNORECASE,
+    )
+    year_first = re.compile(
+        r"(?P<year>[0-9]{4})(?P<sep>[/.])(?P<month>[0-9]{1,2})(?P=sep)(?P<day>[0-9]{1,2})"
+        rf"(?:[T ]\s*{clock}\s*{zone})?",
+        re.IGNORECASE,
+    )
+    basic = re.compile(
+        r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"
+        rf"(?:T?(?P<hour>[0-9]{{2}})(?P<minute>[0-9]{{2}})(?P<second>[0-9]{{2}})\s*{zone})?",
+        re.IGNORECASE,
+    )
+    numeric = re.compile(
+        rf"(?P<first>[0-9]{{1,2}})(?P<sep>[/.-])(?P<other>[0-9]{{1,2}})(?P=sep)(?P<year>[0-9]{{4}})"
+        rf"(?:[ ,T]\s*{clock}\s*(?P<half>[ap]\.?m\.?)?\s*{zone})?",
+        re.IGNORECASE,
+    )
+    javascript = re.compile(  # JavaScript's Date.toString, in whatever language the zone is named
+        r"[A-Z][a-z]{2} (?P<name>[A-Z][a-z]{2}) (?P<day>[0-9]{1,2}) (?P<year>[0-9]{4}) "
+        rf"{clock} (?P<zone>(?:GMT|UTC)(?:[+-][0-9]{{2}}:?[0-9]{{2}})?).*"
+    )
+    english = re.compile(
+        r"(?:[a-z]{3,9},?\s+)?(?:(?P<name>[a-z]{3,9})\.?\s+(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?"
+        r"|(?P<day2>[0-9]{1,2})(?:st|nd|rd|th)?\s+(?P<name2>[a-z]{3,9})\.?),?\s+(?P<year>[0-9]{4})"
+        rf"(?:(?:,| at)?\s+{clock}\s*(?P<half>[ap]\.?m\.?)?\s*{zone})?",
+        re.IGNORECASE,
+    )
+    zone_name = re.compile(  # at the end, or between clock and year as `date` writes it
+        r"(?:(?<=[0-9]\s)(?=[A-Za-z]+(?:\s*\([^()]*\))?$)|(?<=:[0-9]{2}\s)(?=[A-Za-z]+\s[0-9]{4}$))[A-Za-z]{1,5}\b"
+    )
+    number = re.compile(r"(?<![0-9:+])(?:[0-9]{4}|[0-9]{2})(?![0-9:])")  # outside of clocks and zones
+    placeholder = re.compile(r"(?:invalid\b.*|nan|null|none|undefined|n/?a|unknown|false|true|0|-+)", re.IGNORECASE)
 
 
 def read_date(text: str, now: float) -> Claim:
-    """What a lastmod, updated or pubDate claims, seen at `now`.
+    """Reads a lastmod, updated or pubDate, seen at `now`.
 
-    A time without a zone is read as UTC, and one in a zone nobody knows as any moment it could be; midnight to the
+    A time without a zone is read as UTC, and one in an unknown zone as any moment it could be; midnight to the
     second is a date, as generators without a clock write it.
     """
     raw = " ".join(text[: LIMITS.max_date].split())
@@ -156,7 +160,7 @@ def read_date(text: str, now: float) -> Claim:
         return Claim(raw, reason=Unusable.EMPTY)
     if "{{" in raw or "{%" in raw or "<%" in raw or "${" in raw:
         return Claim(raw, reason=Unusable.TEMPLATE)
-    if _PLACEHOLDER.fullmatch(raw):
+    if _Forms.placeholder.fullmatch(raw):
         return Claim(raw, reason=Unusable.PLACEHOLDER)
     try:
         found = _read(raw)
@@ -179,7 +183,7 @@ class DateReader:
         self._unusable_left = LIMITS.max_unusable
 
     def read(self, text: str) -> Claim:
-        """What a lastmod, updated or pubDate claims."""
+        """Reads a lastmod, updated or pubDate."""
         if self._unusable_left <= 0:
             return Claim(" ".join(text[: LIMITS.max_date].split()), reason=Unusable.GARBLED)
         claim = read_date(text, self._now)
@@ -192,9 +196,9 @@ def _judged(raw: str, at: float, span: float, now: float) -> Claim:
     reason = None
     if abs(at) <= DAY or at < -60 * 365 * DAY:
         return Claim(raw, reason=Unusable.ZERO)
-    if at + span <= WEB_BEGAN:
+    if at + span <= LIMITS.web_began:
         reason = Unusable.ANCIENT
-    elif at > now + FUTURE_SLACK:
+    elif at > now + LIMITS.future_slack:
         reason = Unusable.FUTURE
     return Claim(raw, at, at + span, precision, reason)
 
@@ -207,17 +211,17 @@ def _read(raw: str) -> tuple[float, float] | None:
     """The first moment meant and the length of what is meant; ValueError where there is no such day or hour."""
     if (exact := _exact(raw)) is not None:
         return exact, 0.0
-    if match := _ISO.fullmatch(raw) or _YEAR_FIRST.fullmatch(raw):
+    if match := _Forms.iso.fullmatch(raw) or _Forms.year_first.fullmatch(raw):
         return _moment(match, match["month"], match["day"])
     if raw.isdigit() and raw.isascii() and len(raw) in (9, 10, 13):
         return int(raw) / (1000.0 if len(raw) == 13 else 1.0), 0.0
-    if match := _BASIC.fullmatch(raw):
+    if match := _Forms.basic.fullmatch(raw):
         return _moment(match, match["month"], match["day"])
-    if match := _NUMERIC.fullmatch(raw):
+    if match := _Forms.numeric.fullmatch(raw):
         return _numeric(match)
-    if match := _SCRIPT.fullmatch(raw):
+    if match := _Forms.javascript.fullmatch(raw):
         return _moment(match, _month(match["name"]), match["day"])
-    if (match := _ENGLISH.fullmatch(raw)) and (month := _month(match["name"] or match["name2"])):
+    if (match := _Forms.english.fullmatch(raw)) and (month := _month(match["name"] or match["name2"])):
         return _moment(match, month, match["day"] or match["day2"])
     return _mail_date(raw)
 
@@ -234,7 +238,7 @@ def _exact(raw: str) -> float | None:
 
 
 def _month(name: str) -> str | None:
-    number = _MONTHS.get(name[:3].lower())
+    number = _Forms.months.get(name[:3].lower())
     return None if number is None else str(number)
 
 
@@ -265,13 +269,15 @@ def _moment(match: re.Match[str], month: str | None, day: str | None) -> tuple[f
     clock = start.replace(hour=hour - 24 * whole.days, minute=int(match["minute"]), second=second) + whole
     zone = _zone(named.get("zone"))
     if zone is None:
-        return (clock - LATEST).timestamp() + fraction, (LATEST - EARLIEST).total_seconds()
+        return (clock - LIMITS.latest_zone).timestamp() + fraction, (
+            LIMITS.latest_zone - LIMITS.earliest_zone
+        ).total_seconds()
     midnight = not (hour % 24 or clock.minute or clock.second or fraction)  # a date in the dress of a time
     return clock.replace(tzinfo=zone).timestamp() + fraction, DAY if midnight else 0.0
 
 
 def _zone(text: str | None) -> timezone | None:
-    """The zone a date names, UTC where it names none; None where nobody knows it."""
+    """The zone a date names, UTC where it names none; None where it is unknown."""
     if text is None:
         return UTC
     if text.isalpha():
@@ -290,15 +296,15 @@ def _mail_date(raw: str) -> tuple[float, float] | None:
     moment, zone_known = found
     if zone_known:
         return moment.timestamp(), 0.0
-    return (moment - LATEST).timestamp(), (LATEST - EARLIEST).total_seconds()
+    return (moment - LIMITS.latest_zone).timestamp(), (LIMITS.latest_zone - LIMITS.earliest_zone).total_seconds()
 
 
 def parse_mail_date(text: str) -> tuple[datetime, bool] | None:
     """The moment of a date as in a mail or in HTTP, and whether its zone is known: one that is not is read as UTC."""
-    text = _LEAP_SECOND.sub(r"\1:59", text.strip()[: LIMITS.max_date])
+    text = re.sub(r"(:[0-9]{2}):60\b", r"\1:59", text.strip()[: LIMITS.max_date])
     if not re.search(r"[A-Za-z]{3}", text):
         return None
-    name = _ZONE_NAME.search(text)
+    name = _Forms.zone_name.search(text)
     zone = named_zone(name[0]) if name else UTC
     if name:  # the library knows American names alone
         text = f"{text[: name.start()]}{datetime.min.replace(tzinfo=zone or UTC):%z}{text[name.end() :]}"
@@ -306,6 +312,6 @@ def parse_mail_date(text: str) -> tuple[datetime, bool] | None:
         found = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if not {f"{found.year:04}", f"{found.year % 100:02}"}.intersection(_NUMBER.findall(text)):
+    if not {f"{found.year:04}", f"{found.year % 100:02}"}.intersection(_Forms.number.findall(text)):
         return None  # the library takes a word in the place of the year for the year 2000
     return found if found.tzinfo else found.replace(tzinfo=UTC), zone is not None

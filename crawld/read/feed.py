@@ -48,11 +48,8 @@ LIMITS = FeedLimits()
 
 FORM_OF_ROOT = {"rss": FileForm.RSS, "RDF": FileForm.RSS, "feed": FileForm.ATOM}
 
-
-_CHANGED = ("updated", "modified")
-_PUBLISHED = ("pubDate", "published", "issued", "date", "created")
-_LINK_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
-_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
+_DATES = ("updated", "modified", "pubDate", "published", "issued", "date", "created")
+"""Elements that date an item: those of a change first."""
 
 
 def read_feed(body: bytes, url: str, now: float) -> Listing:
@@ -127,7 +124,7 @@ class _Items:
             elif tag in {"guid", "id"}:
                 name = text_of(child).strip()
                 permanent = tag == "guid" and (child.get("isPermaLink") or "true").strip().lower() == "true"
-            elif tag in _CHANGED or tag in _PUBLISHED:
+            elif tag in _DATES:
                 dates[tag] = dates.get(tag) or text_of(child).strip()
         if not link and (permanent or name.startswith(("http://", "https://"))):
             link, named_by = name, element
@@ -142,9 +139,9 @@ def _address(link: Element) -> str:
 
 
 def _latest(given: dict[str, str], dates: DateReader) -> Claim | None:
-    """When the item says it changed; when it was published where it does not say."""
+    """Time at which an item says it changed, else at which it was published."""
     claims: list[Claim] = []
-    texts = [given[name] for name in (*_CHANGED, *_PUBLISHED) if name in given]
+    texts = [given[name] for name in _DATES if name in given]
     for text in texts[: LIMITS.max_dates]:
         claim = dates.read(text)
         if claim.usable:
@@ -203,8 +200,8 @@ def links_of_header(value: str, url: str) -> tuple[list[str], str | None]:
     """The WebSub hubs and the topic that a `Link` header offers; these go before those inside the feed."""
     hubs: list[str] = []
     topic = None
-    for address, parameters in _LINK_HEADER.findall(value[:8_000])[:50]:
-        rel = _REL.search(parameters)
+    for address, parameters in re.findall(r"<([^<>]*)>([^<]*)", value[:8_000])[:50]:
+        rel = re.search(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", parameters, re.IGNORECASE)
         relations = (rel[1] or rel[2] or "").lower().split() if rel else []
         target = locate(address, url)
         if target and "hub" in relations:

@@ -1,4 +1,4 @@
-"""What HTTP header values say: when to come back, how long to keep, which type and charset."""
+"""Values of HTTP headers: when to come back, how long to keep, which type and charset."""
 
 import re
 from collections.abc import Iterable
@@ -25,16 +25,6 @@ LIMITS = HeadersLimits()
 VALIDATORS = {"etag": 1_024, "last-modified": 128}
 """Characters that a validator may have: it is stored with its page and sent back, so a longer one is left out."""
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]+")
-_SECONDS = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?")
-_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,18})", re.IGNORECASE)
-_NO_STORE = re.compile(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", re.IGNORECASE)
-_PACKED_ETAG = re.compile(  # mod_deflate, mod_brotli, Jetty, LiteSpeed and others mark the tag of a compressed answer
-    r"((?:W/)?\"[\x21\x23-\x7e\x80-\xff]+?)(?:--?|[;:])(?:gzip|gz|br|zstd|deflate|df)\""
-)
-_PACKED_ENDS = tuple(f'{name}"' for name in ("gzip", "gz", "br", "zstd", "deflate", "df"))
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})", re.IGNORECASE)
-
 
 def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
@@ -43,12 +33,13 @@ def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
         if len(name) <= LIMITS.max_field_name:
             values.setdefault(name.lower(), []).append(value)
     plain = {}
+    control = re.compile("[\x00-\x1f\x7f-\x9f]+")
     for name, given in values.items():
         longest = VALIDATORS.get(name)
         text = _storable(", ".join(given)[: LIMITS.max_value if longest is None else longest + 1])
         if longest is None:
-            plain[name] = _CONTROL.sub(" ", text)
-        elif len(text) <= longest and not _CONTROL.search(text):
+            plain[name] = control.sub(" ", text)
+        elif len(text) <= longest and not control.search(text):
             plain[name] = text
     return plain
 
@@ -71,11 +62,11 @@ def http_date(text: str) -> float | None:
 
 
 def retry_after(value: str | None, now: float) -> float | None:
-    """Seconds from `now` that a Retry-After value asks for, cut to 0 … LONGEST_WAIT; None where it says nothing."""
+    """Seconds from `now` that a Retry-After value asks for, cut to 0 … `max_wait`; None where it says nothing."""
     if value is None:
         return None
     value = value[:200].strip()
-    if _SECONDS.fullmatch(value):
+    if re.fullmatch(r"[0-9]{1,18}(?:\.[0-9]{1,18})?", value):
         return min(float(value), LIMITS.max_wait)
     moment = http_date(value)
     return None if moment is None else min(max(0.0, moment - now), LIMITS.max_wait)
@@ -86,7 +77,11 @@ def if_none_match(etag: str) -> str:
 
     Apache adds `-gzip` to the tag of an answer it compresses, but compares with the tag before that.
     """
-    packed = _PACKED_ETAG.fullmatch(etag) if etag.endswith(_PACKED_ENDS) else None
+    if not etag.endswith(('gz"', 'br"', 'gzip"', 'zstd"', 'deflate"', 'df"')):
+        return etag
+    packed = re.fullmatch(  # mod_deflate, mod_brotli, Jetty, LiteSpeed and others mark the tag of a compressed answer
+        r"((?:W/)?\"[\x21\x23-\x7e\x80-\xff]+?)(?:--?|[;:])(?:gzip|gz|br|zstd|deflate|df)\"", etag
+    )
     return f'{etag}, {packed[1]}"' if packed else etag
 
 
@@ -95,9 +90,9 @@ def max_age(cache_control: str | None) -> float | None:
     if not cache_control:
         return None
     cache_control = cache_control[:1000]
-    if _NO_STORE.search(cache_control):
+    if re.search(r"(?:^|,)\s*no-(?:store|cache)\s*(?:,|$)", cache_control, re.IGNORECASE):
         return 0.0
-    match = _MAX_AGE.search(cache_control)
+    match = re.search(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,18})", cache_control, re.IGNORECASE)
     return float(match[1]) if match else None
 
 
@@ -108,6 +103,7 @@ def media_type(content_type: str | None) -> str | None:
 
 
 def charset(content_type: str | None) -> str | None:
-    """The charset a Content-Type declares, in lower case, whether or not anybody knows it."""
-    match = _CHARSET.search((content_type or "")[:1000])
+    """The charset a Content-Type declares, in lower case, whether or not it is known."""
+    declared = r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})"
+    match = re.search(declared, (content_type or "")[:1000], re.IGNORECASE)
     return match[1].lower() if match else None

@@ -1,4 +1,4 @@
-"""What a sitemap or a feed lists, whatever its form, and the named reasons why one cannot be read."""
+"""Entries of a sitemap or feed in any form, and the named reasons why one cannot be read."""
 
 import json
 import re
@@ -29,30 +29,22 @@ class ListingLimits:
 LIMITS = ListingLimits()
 
 
-# JSON from strangers: parsed only where it cannot take much more memory than its text.
-
-
-def load_json(text: str, most_values: int) -> Any:
-    """What the text says; InputError where it is not JSON, or may hold more than so many values.
+def load_json(text: str, max_values: int) -> Any:
+    """The value of JSON from strangers; InputError where it is not JSON, or may hold more than so many values.
 
     Every list, object and further value needs one of the characters counted here; some of them stand in texts.
     """
     values = text.count("[") + text.count("{") + text.count(",")
-    if values > most_values:
-        raise InputError(f"JSON of more than {most_values:,} values")
+    if values > max_values:
+        raise InputError(f"JSON of more than {max_values:,} values")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON: {str(error)[:100]}") from None
 
 
-_WITH_HOST = re.compile(r"(?:(https?):)?[/\\]{2}([^/\\?#]*)", re.IGNORECASE)
-_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_BREAKS = re.compile(r"[\t\r\n]+")
-
-
 class FileForm(StrEnum):
-    """How a file lists its URLs."""
+    """Forms in which a file lists its URLs."""
 
     URLSET = "urlset"
     INDEX = "index"
@@ -68,7 +60,7 @@ class FileForm(StrEnum):
 
 
 class EntryKind(StrEnum):
-    """What an entry is."""
+    """Kinds of entries."""
 
     PAGE = "page"
     ITEM = "item"  # of a feed
@@ -157,11 +149,11 @@ class Addresses:
         return found
 
     def _locate_encoded(self, text: str, base: str) -> str | None:
-        """The same, but the name of each host is encoded once."""
-        text = _BREAKS.sub("", text).strip()
-        written = _WITH_HOST.match(text)
+        """Locates an address whose host may need encoding, which is done once per host."""
+        text = re.sub(r"[\t\r\n]+", "", text).strip()
+        written = re.match(r"(?:(https?):)?[/\\]{2}([^/\\?#]*)", text, re.IGNORECASE)
         if written is None:
-            return None if _WITH_SCHEME.match(text) else locate(text, base)
+            return None if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text) else locate(text, base)
         if not written[2].isascii() or "%" in written[2]:
             scheme = (written[1] or base.partition(":")[0]).lower()
             origin = self._origin(f"{scheme}://{written[2]}/")

@@ -1,4 +1,4 @@
-"""Whether the rules of one robots.txt group allow a URL: RFC 9309 section 2.2.2, with little work for each URL.
+"""robots.txt: the rules for one crawler, packed, and whether they allow a URL (RFC 9309).
 
 The longest pattern that matches decides, and Allow wins a tie. Rules without a wildcard inside are found by bisection,
 so their number hardly matters; only rules with a wildcard are tried one by one, the weightiest first, and their work
@@ -16,7 +16,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TypeVar
+from string import hexdigits
+from typing import ClassVar, TypeVar
+from urllib.parse import quote, quote_from_bytes
 
 from crawld.model.errors import ParseError
 from crawld.model.fetched import RobotsReading
@@ -53,6 +55,9 @@ class RobotsLimits:
     max_sitemap_characters: int = 128 * 1024
     """Of those lines together: the URL parser can take a thousand times as long for a strange URL as for a plain
     one."""
+    max_unpacked: int = 1 << 20
+    """Bytes that packed rules unpack to, in a millisecond or two; real files need some 200 KB. With more, everything is
+    forbidden."""
     max_usages: int = 20
     max_usage_characters: int = 300
     """Lines of each kind that say what pages may be used for, and characters of each."""
@@ -61,34 +66,27 @@ class RobotsLimits:
 LIMITS = RobotsLimits()
 
 
-# The spellings under which a URL and the patterns of a robots.txt are compared: RFC 9309 section 2.2.2.
+class _Spelling:
+    """Patterns of the spellings under which a URL and a rule are compared: RFC 9309 section 2.2.2."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.~/?&=-]*")
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.~/?&=%-]")
-_PATH = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/?#]*)?([^#]*)")
-_HEX = "0123456789ABCDEFabcdef"
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_KEPT = _UNRESERVED | frozenset("/?&=%")
-_ESCAPED = tuple(f"%{octet:02X}" for octet in range(256))
-_SAFE = {code: _ESCAPED[code] for code in range(128) if chr(code) not in _KEPT}
-_SAFE_PATTERN = {code: escape for code, escape in _SAFE.items() if chr(code) != "*"}
-_RESPELT = {  # by the two digits of an escape
-    high + low: chr(int(high + low, 16)) if chr(int(high + low, 16)) in _UNRESERVED else f"%{high}{low}".upper()
-    for high in _HEX
-    for low in _HEX
-}
+    plain = re.compile(r"[A-Za-z0-9_.~/?&=-]*")
+    beyond_ascii = re.compile(r"[^\x00-\x7f]+")
+    path = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/?#]*)?([^#]*)")
+    escapes: ClassVar[dict[str, str]] = {
+        high + low: quote_from_bytes(bytes.fromhex(high + low), safe="") for high in hexdigits for low in hexdigits
+    }
+    """What the two digits of an escape are spelt as: an unreserved character, or the escape in capitals."""
 
 
 def path_of(url: str) -> str:
     """Path and query of a URL, without its fragment."""
-    match = _PATH.match(url)
+    match = _Spelling.path.match(url)
     path = match[1] if match else ""
     return path if path.startswith("/") else f"/{path}"
 
 
 def weight_of(pattern: str) -> int:
-    """How long a pattern is, for the rule that the longest decides: an escape counts as what it stands for."""
+    """Length of a pattern, for the rule that the longest decides: an escape counts as one character."""
     return len(_decoded(pattern, stray="%"))
 
 
@@ -98,11 +96,9 @@ def forms_of(text: str, *, pattern: bool = False) -> tuple[str, ...]:
     Reserved characters are escaped, but for those that divide a URL: an escaped slash is no slash. In a query they
     divide nothing, and `?to=https://a` is `?to=https%3A%2F%2Fa`, so a query with an escaped slash has both spellings.
     """
-    if _PLAIN.fullmatch(text):
+    if _Spelling.plain.fullmatch(text):
         return (text,)
-    text = _decoded(text, stray="%25")
-    if _UNSAFE.search(text):
-        text = text.translate(_SAFE_PATTERN if pattern else _SAFE)
+    text = quote(_decoded(text, stray="%25"), safe="/?&=%*" if pattern else "/?&=%")
     path, mark, query = text.partition("?")
     return (text, f"{path}?{query.replace('%2F', '/')}") if mark and "%2F" in query else (text,)
 
@@ -113,13 +109,13 @@ def _decoded(text: str, *, stray: str) -> str:
     A `stray` percent sign, one that begins no escape, is spelt as given.
     """
     if not text.isascii():
-        text = _BEYOND_ASCII.sub(_escaped, text)
+        text = _Spelling.beyond_ascii.sub(_escaped, text)
     if "%" not in text:
         return text
     head, *rest = text.split("%")
-    respelt, parts = _RESPELT, [head]
+    escapes, parts = _Spelling.escapes, [head]
     for part in rest:
-        spelt = respelt.get(part[:2])
+        spelt = escapes.get(part[:2])
         parts.append(stray + part if spelt is None else spelt + part[2:])
     return "".join(parts)
 
@@ -133,20 +129,12 @@ def _escaped(run: re.Match[str]) -> str:
             one.encode("utf-8", "surrogateescape" if "\udc80" <= one <= "\udcff" else "replace") for one in run[0]
         )
         raw = b"".join(octets)
-    return "".join([_ESCAPED[octet] for octet in raw])
+    return quote_from_bytes(raw, safe="")
 
-
-# The rules of one robots.txt group, made ready for quick answers and packed into few bytes.
-
-LARGEST_UNPACKED = 1 << 20
-"""Bytes that packed rules unpack to, in a millisecond or two; real files need some 200 KB. With more, everything is
-forbidden."""
 
 Key = TypeVar("Key")
 Verdict = tuple[int, bool]  # the weight of a match, and whether it allows: the greatest decides
 HEADER = struct.Struct("<B?IIIII")  # format, forbidden; number and bytes of prefixes and of whole patterns; wildcards
-_EVERYTHING_FORBIDDEN = zlib.compress(HEADER.pack(LIMITS.format, True, 0, 0, 0, 0, 0))
-_STARS = re.compile(r"\*+")
 Wildcards = dict[tuple[str, bool], Verdict]  # by pattern, and whether it must match to the end
 
 
@@ -168,10 +156,11 @@ def pack_rules(rules: Iterable[Rule]) -> bytes | None:
     if not (prefixes or whole or wildcards):
         return None
     characters = sum(len(pattern) for pattern, _ in wildcards)
-    if len(wildcards) > LIMITS.max_wildcards or characters > LIMITS.max_wildcard_characters:
-        return _EVERYTHING_FORBIDDEN
-    unpacked = _laid_out(prefixes, whole, wildcards)
-    return zlib.compress(unpacked) if len(unpacked) <= LARGEST_UNPACKED else _EVERYTHING_FORBIDDEN
+    if len(wildcards) <= LIMITS.max_wildcards and characters <= LIMITS.max_wildcard_characters:
+        unpacked = _laid_out(prefixes, whole, wildcards)
+        if len(unpacked) <= LIMITS.max_unpacked:
+            return zlib.compress(unpacked)
+    return zlib.compress(HEADER.pack(LIMITS.format, True, 0, 0, 0, 0, 0))  # everything is forbidden
 
 
 def _add(rule: Rule, prefixes: dict[str, Verdict], whole: dict[str, Verdict], wildcards: Wildcards) -> None:
@@ -181,7 +170,8 @@ def _add(rule: Rule, prefixes: dict[str, Verdict], whole: dict[str, Verdict], wi
     anchored = rule.pattern.endswith("$")
     verdict = (weight, rule.allow)
     for form in forms_of(rule.pattern[:-1] if anchored else rule.pattern, pattern=True):
-        form = _STARS.sub("*", form)  # noqa: PLW2901 - several mean what one means
+        if "**" in form:
+            form = re.sub(r"\*+", "*", form)  # noqa: PLW2901 - several mean what one means
         literal = form.rstrip("*")
         if "*" in literal:
             # `/*a*` and `/*a*$` match what `/*a` matches.
@@ -215,7 +205,7 @@ def _laid_out(prefixes: dict[str, Verdict], whole: dict[str, Verdict], wildcards
 
 
 def _table(patterns: dict[str, Verdict], *, nested: bool = True) -> tuple[int, bytes, bytes]:
-    """How many patterns there are, their text, and where each ends with its parent and verdict.
+    """Lays patterns out: their number, their text, and where each ends with its parent and verdict.
 
     Where they are `nested`, what begins with a pattern is subject to it.
     """
@@ -396,7 +386,7 @@ class _Wildcard:
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """How many octets two texts have in common at their beginning."""
+    """Length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -410,7 +400,7 @@ def _shared(one: bytes, other: bytes) -> int:
 def _unpacked(packed: bytes) -> bytes:
     try:
         inflating = zlib.decompressobj()
-        unpacked = inflating.decompress(packed, LARGEST_UNPACKED)
+        unpacked = inflating.decompress(packed, LIMITS.max_unpacked)
     except zlib.error as error:
         raise ParseError("packed rules that are broken") from error
     if not inflating.eof:
@@ -424,32 +414,22 @@ def _column(raw: bytes) -> "array[int]":
     return little_endian(column)
 
 
-# robots.txt to the rules for one crawler: RFC 9309, with the leniencies of Google's parser.
+class _RobotsLine:
+    """Patterns of the lines of a robots.txt, with the leniencies of Google's parser."""
 
-
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins like the mark of UTF-16
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_BLANKS = " \t\v\f"
-_LINE = re.compile(  # that begins like one of the keys below; of all others a file may have hundreds of thousands
-    rf"(?:(?<=[\r\n])|\A)[{_BLANKS}]*+(?:user|allow|dis|dia|site|crawl|content|license)[^\r\n]*+", re.IGNORECASE
-)
-_EVERYONE = re.compile(rf"\*(?:[{_BLANKS}]|$)")  # `*`, whatever words follow
-_NOT_TEXT = re.compile("[\ud800-\udfff]")
-_KEYS = (  # by how the key begins, with the typing errors that Google's parser forgives
-    ("agent", re.compile(r"user[- ]?agent", re.IGNORECASE)),
-    ("allow", re.compile(r"allow", re.IGNORECASE)),
-    ("disallow", re.compile(r"diss?allow|diss?alow|diasllow|disallaw", re.IGNORECASE)),
-    ("sitemap", re.compile(r"site-?map", re.IGNORECASE)),
-    ("delay", re.compile(r"crawl-?delay", re.IGNORECASE)),
-    ("signal", re.compile(r"content-signals?", re.IGNORECASE)),
-    ("usage", re.compile(r"content-usage", re.IGNORECASE)),
-    ("license", re.compile(r"license", re.IGNORECASE)),
-)
-_DELAY = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
+    blanks = " \t\v\f"
+    relevant = re.compile(  # begins like one of the keys; a file may have hundreds of thousands of other lines
+        rf"(?:(?<=[\r\n])|\A)[{blanks}]*+(?:user|allow|dis|dia|site|crawl|content|license)[^\r\n]*+", re.IGNORECASE
+    )
+    key = re.compile(  # by how it begins, with the typing errors that Google's parser forgives
+        r"(?P<agent>user[- ]?agent)|(?P<allow>allow)|(?P<disallow>diss?allow|diss?alow|diasllow|disallaw)"
+        r"|(?P<sitemap>site-?map)|(?P<delay>crawl-?delay)|(?P<signal>content-signals?)|(?P<usage>content-usage)"
+        r"|(?P<license>license)",
+        re.IGNORECASE,
+    )
+    everyone = re.compile(rf"\*(?:[{blanks}]|$)")  # `*`, whatever words follow
+    delay = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}")
+    not_text = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(slots=True)
@@ -477,7 +457,7 @@ class _Groups:
 
 
 def read_robots(body: bytes, robots_url: str, token: str) -> RobotsReading:
-    """What a robots.txt says to the crawler whose product token is given. Any bytes are one: there are no errors."""
+    """Reads a robots.txt for the crawler with this product token. Any bytes are one: there are no errors."""
     return parse_robots(robots_text(body), robots_url, token)
 
 
@@ -485,9 +465,10 @@ def robots_text(body: bytes) -> str:
     """The text of a robots.txt, cut to whole lines within its limit; octets that are no text stay lone surrogates."""
     cut = len(body) >= LIMITS.max_robots
     body = body[: LIMITS.max_robots]
-    encoding = next((name for mark, name in _MARKS if body.startswith(mark)), None)
-    if encoding is not None:
-        text = body.decode(encoding, "replace")
+    if body.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first begins like the mark of UTF-16
+        text = body.decode("utf-32", "replace")
+    elif body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = body.decode("utf-16", "replace")
     else:
         for mark in (b"\xef", b"\xbb", b"\xbf"):  # a byte order mark, also half of one
             if not body.startswith(mark):
@@ -500,7 +481,7 @@ def robots_text(body: bytes) -> str:
 
 
 def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
-    """The same of its text."""
+    """Parses the text of a robots.txt."""
     ours, everyones = _Groups(), _Groups()
     sitemaps: dict[str, None] = {}
     license_url: str | None = None
@@ -511,7 +492,7 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
             grouped = True
             if rules_seen:
                 ours.current = everyones.current = rules_seen = False
-            if _EVERYONE.match(value):
+            if _RobotsLine.everyone.match(value):
                 everyones.name()
             elif token and product.match(value)[0].lower() == token.lower():  # type: ignore[index]  # it may be empty
                 ours.name()
@@ -520,39 +501,37 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
             for groups in (ours, everyones):
                 if groups.current:
                     groups.rules.append(Rule(key == "allow", value))
-        elif key == "delay" and _DELAY.fullmatch(value):
+        elif key == "delay" and _RobotsLine.delay.fullmatch(value):
             ours.wait(float(value))
             everyones.wait(float(value))
         elif key in {"signal", "usage"}:
             for groups in (ours, everyones):
                 if groups.current or not grouped:
                     groups.use(key, value)
-        elif key == "license" and not _NOT_TEXT.search(value):
+        elif key == "license" and not _RobotsLine.not_text.search(value):
             license_url = license_url or locate(value[: LIMITS.max_usage_characters], robots_url)
         elif key == "sitemap" and len(sitemaps) < LIMITS.max_sitemaps:
             sitemaps[value] = None
     chosen = ours if ours.named else everyones
     said = chosen.usage | ({} if license_url is None else {"license": license_url})
-    usage = _NOT_TEXT.sub("?", json.dumps(said)) if said else None
+    usage = _RobotsLine.not_text.sub("?", json.dumps(said)) if said else None
     return RobotsReading(chosen.delay, _located(sitemaps, robots_url), pack_rules(chosen.rules), usage)
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
     """The lines that say something to us: what kind of line it is, and its value."""
-    for found in _LINE.finditer(text):
-        line = found[0][: LIMITS.max_line].partition("#")[0].strip(_BLANKS)
+    for found in _RobotsLine.relevant.finditer(text):
+        line = found[0][: LIMITS.max_line].partition("#")[0].strip(_RobotsLine.blanks)
         key, colon, value = line.partition(":")
         if not colon:  # some forget it
             words = line.split(maxsplit=2)
             key, value = words if len(words) == 2 else ("", "")
-        for kind, begins in _KEYS:
-            if begins.match(key):
-                yield kind, value.strip(_BLANKS)
-                break
+        if known := _RobotsLine.key.match(key):
+            yield str(known.lastgroup), value.strip(_RobotsLine.blanks)
 
 
 def _product_pattern(token: str) -> re.Pattern[str]:
-    """What of a user-agent value names a product: letters, `-`, `_`, and the digits and marks of our own name."""
+    """Pattern of the product in a user-agent value: letters, `-`, `_`, and the digits and marks of our name."""
     own = re.escape(re.sub(r"[/\s]", "", token))
     return re.compile(f"[A-Za-z_{own}-]*")
 
@@ -565,6 +544,6 @@ def _located(lines: Iterable[str], robots_url: str) -> tuple[str, ...]:
         characters += len(line)
         if characters > LIMITS.max_sitemap_characters:
             break
-        if not _NOT_TEXT.search(line) and (found := locate(line, robots_url)):
+        if not _RobotsLine.not_text.search(line) and (found := locate(line, robots_url)):
             located[found] = None
     return tuple(located)

@@ -35,9 +35,6 @@ class SitemapLimits:
 LIMITS = SitemapLimits()
 
 
-_CHILDREN = ("{*}loc", "{*}lastmod", "{*}link", "{*}news")
-
-
 def read_sitemap(body: bytes, url: str, now: float) -> Listing:
     """Everything a sitemap (or a feed used as one) found at `url` and read at `now` lists.
 
@@ -92,7 +89,7 @@ class _Urls:
             self.skipped += 1
             return True
         loc, lastmod, published, dates = "", None, None, 0
-        for child in children(element, _CHILDREN):
+        for child in children(element, ("{*}loc", "{*}lastmod", "{*}link", "{*}news")):
             tag = local_name(child)
             if tag == "loc":
                 loc = loc or text_of(child)

@@ -1,5 +1,6 @@
 """A URL list as people write it: good lines are taken, each bad line is named with its number and reason."""
 
+import codecs
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,17 +13,24 @@ from crawld.model.errors import InputError
 from crawld.model.page import ListedPages, Wanted, check_importance
 from crawld.model.url import identity, normalise
 
-COMMENT = "#"
-SEPARATORS = ",;\t"
-"""Between the columns of a CSV file; the first line that has one decides."""
-URL_NAMES = ("url", "uri", "link", "address", "href", "loc", "page")
-IMPORTANCE_NAMES = ("importance", "weight", "priority")
-"""What headers call the two columns, the surest name first."""
-LOOKED_AT = 200
-"""Lines by which a list is taken for CSV without a header."""
-BLOCK_BYTES = 1 << 18
-"""Bytes of a list that are compared at once: no other thread runs for some milliseconds."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+@dataclass(frozen=True)
+class UrlListFormat:
+    """The format of lists, and how much of one is looked at at once."""
+
+    comment: str = "#"
+    separators: str = ",;\t"
+    """Between the columns of a CSV file; the first line that has one decides."""
+    url_names: tuple[str, ...] = ("url", "uri", "link", "address", "href", "loc", "page")
+    importance_names: tuple[str, ...] = ("importance", "weight", "priority")
+    """What headers call the two columns, the surest name first."""
+    max_looked_at: int = 200
+    """Lines by which a list is taken for CSV without a header."""
+    block_bytes: int = 1 << 18
+    """Bytes of a list that are compared at once: no other thread runs for some milliseconds."""
+
+
+FORMAT = UrlListFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class UrlList:
-    """What a list asks for, what in it cannot be used, and how many lines named a page again."""
+    """The pages that a list asks for, its bad lines, and the number of lines that named a page again."""
 
     wanted: tuple[Wanted, ...]
     bad: tuple[BadLine, ...]
@@ -51,18 +59,18 @@ class UrlList:
 
     @property
     def pages(self) -> int:
-        """How many pages the list names."""
+        """Number of pages that the list names."""
         return len(self.wanted) + len(self.kept)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Where a CSV file has its URLs and, where it has that, their importance."""
+    """Columns of a CSV file that hold the URLs and, where there is one, their importance."""
 
     separator: str
     url: int
     importance: int | None
-    fewest: int = 1  # cells of a row that can be used
+    min_cells: int = 1  # cells of a row that can be used
     form: str = "CSV"
 
 
@@ -72,25 +80,25 @@ def read_url_list(body: bytes) -> UrlList:
     A page listed twice keeps its first spelling and its last importance. A byte-order mark is passed over.
     """
     bad: list[BadLine] = []
-    numbered = enumerate(body.removeprefix(BYTE_ORDER_MARK).splitlines(), start=1)
-    lines = [(number, line) for number, line in _lines(numbered, bad) if not line.startswith(COMMENT)]
+    numbered = enumerate(body.removeprefix(codecs.BOM_UTF8).splitlines(), start=1)
+    lines = [(number, line) for number, line in _lines(numbered, bad) if not line.startswith(FORMAT.comment)]
     if lines and _is_single_header(lines[0][1]):
         del lines[0]
     header = _header(lines[0][1]) if lines else None
-    columns = header or _columns([line for _, line in lines[:LOOKED_AT]])
+    columns = header or _columns([line for _, line in lines[: FORMAT.max_looked_at]])
     return _read(lines[1:] if header else lines, columns, bad)
 
 
 def _is_single_header(line: str) -> bool:
     """Whether a line is the header of a list of a single column."""
-    return line.strip('"').lower() in URL_NAMES
+    return line.strip('"').lower() in FORMAT.url_names
 
 
 def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
     """Read a list like `read_url_list`, but parse only the lines that do not name a listed page as it is kept."""
-    plain = body.removeprefix(BYTE_ORDER_MARK)
+    plain = body.removeprefix(codecs.BOM_UTF8)
     numbered = _lines(enumerate(chain.from_iterable(_blocks(plain)), start=1), [])
-    rows = list(islice((line for _, line in numbered if not line.startswith(COMMENT)), LOOKED_AT))
+    rows = list(islice((line for _, line in numbered if not line.startswith(FORMAT.comment)), FORMAT.max_looked_at))
     if not len(listed) or (rows and (_is_single_header(rows[0]) or _header(rows[0]))) or _columns(rows):
         return read_url_list(body)
     named = np.zeros(len(listed), dtype=np.bool_)
@@ -102,7 +110,7 @@ def read_changed_lines(body: bytes, listed: ListedPages) -> UrlList:
         last += len(some)
         named[at[at >= 0]] = True
     bad: list[BadLine] = []
-    rest = ((number, line) for number, line in _lines(others, bad) if not line.startswith(COMMENT))
+    rest = ((number, line) for number, line in _lines(others, bad) if not line.startswith(FORMAT.comment))
     found = _read(rest, None, bad)
     pages = np.fromiter((listed.page(identity(one.url)) for one in found.wanted), np.int64, len(found.wanted))
     if np.isin(pages, listed.identities(named)).any():  # of several lines for one page the last one counts
@@ -115,7 +123,7 @@ def _blocks(body: bytes) -> Iterator[list[bytes]]:
     """The lines of a list, a few thousand at a time."""
     start = 0
     while start < len(body):
-        end = body.find(b"\n", start + BLOCK_BYTES) + 1 or len(body)
+        end = body.find(b"\n", start + FORMAT.block_bytes) + 1 or len(body)
         yield body[start:end].splitlines()
         start = end
 
@@ -148,7 +156,7 @@ def _rows(
     for number, line in lines:
         if columns is not None:
             cells = _cells(line, columns.separator)
-            if cells is None or len(cells) < columns.fewest:
+            if cells is None or len(cells) < columns.min_cells:
                 bad.append(BadLine(number, "not a row with the columns of the header", line))
                 continue
             at = columns.importance
@@ -183,9 +191,9 @@ def _cells(line: str, separator: str) -> list[str] | None:
 
 def _header(line: str) -> _Columns | None:
     """The columns that a header names."""
-    for separator in SEPARATORS:
+    for separator in FORMAT.separators:
         names = [name.lower() for name in _cells(line, separator) or ()]
-        url, importance = _place(names, URL_NAMES), _place(names, IMPORTANCE_NAMES)
+        url, importance = _place(names, FORMAT.url_names), _place(names, FORMAT.importance_names)
         if url is not None and len(names) > 1:
             return _Columns(separator, url, importance, 1 + max(url, importance or 0))
     return None
@@ -205,7 +213,7 @@ def _columns(lines: Sequence[str]) -> _Columns | None:
     """
     titled = bool(lines) and "://" not in lines[0]
     lines = lines[1:] if titled else lines
-    for separator in SEPARATORS:
+    for separator in FORMAT.separators:
         rows = [cells for line in lines if (cells := _cells(line, separator)) and _is_row(line, cells)]
         if 2 * len(rows) <= len(lines):
             continue

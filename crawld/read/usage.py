@@ -1,4 +1,4 @@
-"""What a site says of the use of a page: in robots.txt, in headers and in the page's head."""
+"""A site's statements on the use of a page: in robots.txt, in headers and in the page's head."""
 
 import json
 import re
@@ -10,12 +10,6 @@ from crawld.model.usage import SaidIn, Statement
 from crawld.read.listing import locate
 from crawld.read.page.head import RSL_TYPE, Head
 from crawld.read.robots import Rule, RuleMatcher, pack_rules
-
-WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-"""Directives whose value follows a colon: any other word before one is the name of a robot."""
-ALL_ROBOTS = "robots"
-SAYING = frozenset({"content-usage", "content-signal", "x-robots-tag", "link"})
-"""Headers that say something of the use of a page."""
 
 
 def directives(words: str) -> Iterable[str]:
@@ -30,10 +24,11 @@ def told_in_header(value: str | None, agent: str) -> frozenset[str]:
     """The directives of `X-Robots-Tag` for us: those for all robots and those after our name."""
     found: set[str] = set()
     ours = True
+    with_value = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
     for part in (value or "").split(",")[:100]:
         head, colon, rest = part.partition(":")
         word = head.strip().lower()
-        if colon and word not in WITH_VALUE and " " not in word:
+        if colon and word not in with_value and " " not in word:  # the name of a robot
             ours = word == agent.lower()
             word = rest.partition(":")[0].strip().lower()
         if ours and word:
@@ -45,9 +40,9 @@ def told_in_meta(robots: Iterable[tuple[str, str]], agent: str) -> frozenset[str
     """The directives of `<meta>` elements for us: where some are for our name, those for all robots do not count."""
     by_name: dict[str, set[str]] = {}
     for name, words in robots:
-        if name in {ALL_ROBOTS, agent.lower()}:
+        if name in {"robots", agent.lower()}:
             by_name.setdefault(name, set()).update(directives(words))
-    return _spelt_out(by_name.get(agent.lower()) or by_name.get(ALL_ROBOTS) or set())
+    return _spelt_out(by_name.get(agent.lower()) or by_name.get("robots") or set())
 
 
 def _spelt_out(found: set[str]) -> frozenset[str]:
@@ -55,12 +50,9 @@ def _spelt_out(found: set[str]) -> frozenset[str]:
     return frozenset(found | {"noindex", "nofollow"}) if "none" in found else frozenset(found)
 
 
-_LINK_LICENSE = re.compile(r"<([^<>]{1,2000})>((?:\s*;[^,<>]{0,200}){0,5})", re.IGNORECASE)
-
-
 def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[Statement, ...]:
-    """What the headers of an answer say of its use."""
-    if SAYING.isdisjoint(headers):
+    """Statements on use in the headers of an answer."""
+    if not headers.keys() & {"content-usage", "content-signal", "x-robots-tag", "link"}:
         return ()
     said: list[Statement] = []
     for name, place in (("content-usage", SaidIn.USAGE), ("content-signal", SaidIn.SIGNAL)):
@@ -68,7 +60,7 @@ def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[S
             said.append((place, words))
     if told := told_in_header(headers.get("x-robots-tag"), agent):
         said.append((SaidIn.ROBOTS_TAG, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters]))
-    for target, parameters in _LINK_LICENSE.findall(headers.get("link", "")):
+    for target, parameters in re.findall(r"<([^<>]{1,2000})>((?:\s*;[^,<>]{0,200}){0,5})", headers.get("link", "")):
         words = parameters.lower()
         if "license" in words and RSL_TYPE in words and (found := locate(target, url)) is not None:
             said.append((SaidIn.LINK, found[: USAGE_LIMITS.max_characters]))
@@ -77,14 +69,14 @@ def said_in_headers(headers: Mapping[str, str], url: str, agent: str) -> tuple[S
 
 
 def said_in_head(head: Head, agent: str) -> tuple[Statement, ...]:
-    """What the head of a page says of its use."""
+    """Statements on use in the head of a page."""
     told = told_in_meta(head.robots, agent)
     said = [(SaidIn.META, ", ".join(sorted(told))[: USAGE_LIMITS.max_characters])] if told else []
     return (*said, (SaidIn.LINK_ELEMENT, head.license[: USAGE_LIMITS.max_characters])) if head.license else tuple(said)
 
 
 class RobotsUsage:
-    """What a robots.txt says of the use of the pages of its site: of each kind, the longest path decides."""
+    """Statements of a robots.txt on the use of pages: of each kind, the longest path decides."""
 
     def __init__(self, packed: str) -> None:
         """Unpack what the parser of robots.txt made."""

@@ -10,12 +10,11 @@ network puts into every page are no marks.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-import re2
-
 from crawld.model.fetched import Trouble
+from crawld.read.page.rules import compile_linear
 
 
 @dataclass(frozen=True)
@@ -31,16 +30,6 @@ class WallsLimits:
 
 
 LIMITS = WallsLimits()
-
-
-LOGIN_WORDS = frozenset(
-    {"login", "log-in", "log_in", "logon", "signin", "sign-in", "sign_in", "wp-login.php", "login.php", "login.aspx",
-     "login.jsp", "login.html", "login.action", "signin.html"}
-)  # fmt: skip
-"""Parts of a path that a page for logging in has,"""
-SSO_WORDS = frozenset({"saml", "saml2", "sso", "openid", "openid-connect", "authenticate", "authorize"})
-"""and those that have others too, where no query follows."""
-LOGIN_HOSTS = ("login.", "signin.", "sso.", "auth.", "accounts.", "idp.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,31 +115,32 @@ NETWORKS = (
     _Network("DDoS-Guard", (), rb"/\.well-known/ddos-guard/|<title>DDoS-Guard</title>"),
     _Network("Azure", (("x-azure-jschallenge", ""),), rb"azwaf_jsclearance|/azwaf/jschallenge"),
 )  # fmt: skip
-_QUIET = re2.Options()
-_QUIET.log_errors = False
-_HEADERS = {name: network for network in NETWORKS for name, _ in network.header}
-_CHALLENGE = re2.compile(b"|".join(network.challenge for network in NETWORKS), _QUIET)
-_CHALLENGES = {network.name: re2.compile(network.challenge, _QUIET) for network in NETWORKS}
-_REFUSALS = {
-    network.name: re2.compile(b"|".join(filter(None, (network.challenge, network.refusal))), _QUIET)
-    for network in NETWORKS
-}
-_GEO = re2.compile(rb"(?i)cf-error-code\">1009<|country or region[^<]{0,40}(?:banned|blocked)", _QUIET)
-# Neither goes back: an element that never ends is taken to the end.
-_UNSEEN = re.compile(
-    rb"<(?:!--(?:[^-]++|-(?!->))*+(?:-->)?+|(?:script|style|template|title)\b(?:[^<]++|<(?!/(?:script|style|template|title)\b))*+"
-    rb"|[^<>]*+>?+)",
-    re.IGNORECASE,
-)
-_MARKUP = re.compile(rb"<(?:(?:title|script)\b(?:[^<]++|<(?!/(?:title|script)\b))*+|[^<>]*+>?+)", re.IGNORECASE)
-_DENIAL_TITLE = (
-    rb"(?i:<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
-    rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall))"
-)
-_DENIAL = re2.compile(_DENIAL_TITLE, _QUIET)
-_SUSPECT = re2.compile(b"|".join([*(network.challenge for network in NETWORKS), _DENIAL_TITLE]), _QUIET)
-"""Either of them: ordinary pages are read once."""
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,30}")
+
+
+class _Marks:
+    """Patterns of walls and refusals: RE2 for the marks, and two that never go back for the markup around them."""
+
+    networks: ClassVar[dict[str, _Network]] = {name: network for network in NETWORKS for name, _ in network.header}
+    challenges: ClassVar[dict[str, Any]] = {network.name: compile_linear(network.challenge) for network in NETWORKS}
+    refusals: ClassVar[dict[str, Any]] = {
+        network.name: compile_linear(b"|".join(filter(None, (network.challenge, network.refusal))))
+        for network in NETWORKS
+    }
+    denial_title = (
+        rb"(?i:<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
+        rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall))"
+    )
+    denial = compile_linear(denial_title)
+    challenge = compile_linear(b"|".join(network.challenge for network in NETWORKS))
+    suspect = compile_linear(b"|".join([*(network.challenge for network in NETWORKS), denial_title]))
+    """Either of the two: ordinary pages are read once."""
+    geo_block = compile_linear(rb"(?i)cf-error-code\">1009<|country or region[^<]{0,40}(?:banned|blocked)")
+    unseen = re.compile(
+        rb"<(?:!--(?:[^-]++|-(?!->))*+(?:-->)?+|(?:script|style|template|title)\b(?:[^<]++|<(?!/(?:script|style|template|title)\b))*+"
+        rb"|[^<>]*+>?+)",
+        re.IGNORECASE,
+    )
+    markup = re.compile(rb"<(?:(?:title|script)\b(?:[^<]++|<(?!/(?:title|script)\b))*+|[^<>]*+>?+)", re.IGNORECASE)
 
 
 def turned_away(status: int, headers: Mapping[str, str], body: bytes) -> tuple[Trouble, str] | None:
@@ -158,12 +148,12 @@ def turned_away(status: int, headers: Mapping[str, str], body: bytes) -> tuple[T
 
     `headers` are by lower-case name.
     """
-    if 400 <= status < 500 and _GEO.search(body):
+    if 400 <= status < 500 and _Marks.geo_block.search(body):
         return Trouble.GEO_BLOCKED, f"refused in this country (status {status})"
     if (network := _wall(status, headers, body)) is not None:
         return Trouble.BOT_WALL, f"challenge of {network} (status {status})"
     if status == 401:
-        scheme = _SCHEME.match(headers.get("www-authenticate", ""))
+        scheme = re.match(r"[A-Za-z][A-Za-z0-9-]{0,30}", headers.get("www-authenticate", ""))
         return Trouble.LOGIN_REQUIRED, "status 401" + (f", asks for {scheme[0]}" if scheme else "")
     if status == 402:
         price = headers.get("crawler-price", "")[:60]
@@ -177,25 +167,25 @@ def turned_away(status: int, headers: Mapping[str, str], body: bytes) -> tuple[T
 
 def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
     """The network whose wall an answer is."""
-    for name in _HEADERS.keys() & headers.keys():
-        for header, begin in _HEADERS[name].header:
+    for name in _Marks.networks.keys() & headers.keys():
+        for header, begin in _Marks.networks[name].header:
             if header == name and headers[name].strip().lower().startswith(begin):
-                return _HEADERS[name].name
+                return _Marks.networks[name].name
     if 400 <= status < 500:
         if headers.get("x-datadome") and headers.get("server", "").lower() == "datadome":
             return "DataDome"
-        return _named(_REFUSALS, body)
+        return _named(_Marks.refusals, body)
     if len(body) > LIMITS.max_wall:
         return None
-    if _SUSPECT.search(body) is None:
+    if _Marks.suspect.search(body) is None:
         return None
-    if _CHALLENGE.search(body) is not None:
-        markup = b"\n".join(found[0] for found in _MARKUP.finditer(body)) + _incident(body)
-        found = _named(_CHALLENGES, markup)
+    if _Marks.challenge.search(body) is not None:
+        markup = b"\n".join(found[0] for found in _Marks.markup.finditer(body)) + _incident(body)
+        found = _named(_Marks.challenges, markup)
         if found is not None and (status >= 500 or len(_visible(body)) <= LIMITS.max_wall_text):
             return found
-    if _DENIAL.search(body) is not None and len(_visible(body)) <= LIMITS.max_refusal_text:
-        return _named(_REFUSALS, body)
+    if _Marks.denial.search(body) is not None and len(_visible(body)) <= LIMITS.max_refusal_text:
+        return _named(_Marks.refusals, body)
     return None
 
 
@@ -210,14 +200,20 @@ def _incident(body: bytes) -> bytes:
 
 def _visible(body: bytes) -> bytes:
     """The text that a reader sees, roughly."""
-    return b" ".join(_UNSEEN.sub(b" ", body).split())
+    return b" ".join(_Marks.unseen.sub(b" ", body).split())
 
 
 def is_login(url: str) -> bool:
     """Whether an address is one for logging in, by its path or host."""
+    login = re.compile(
+        r"log[-_]?in|logon|sign[-_]?in|wp-login\.php|login\.(?:php|aspx|jsp|html|action)|signin\.html|.*-login",
+        re.DOTALL,
+    )
+    single_sign_on = {"saml", "saml2", "sso", "openid", "openid-connect", "authenticate", "authorize"}
     parts = urlsplit(url)
     words = parts.path.lower().split("/")
-    if not LOGIN_WORDS.isdisjoint(words) or any(word.endswith("-login") for word in words):
+    if any(map(login.fullmatch, words)):
         return True
-    host = (parts.hostname or "").lower()
-    return parts.query != "" and (host.startswith(LOGIN_HOSTS) or not SSO_WORDS.isdisjoint(words))
+    hosts = ("login.", "signin.", "sso.", "auth.", "accounts.", "idp.")
+    host = (parts.hostname or "").lower()  # other pages have such names too, but no query follows these
+    return parts.query != "" and (host.startswith(hosts) or not single_sign_on.isdisjoint(words))

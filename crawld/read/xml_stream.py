@@ -43,7 +43,7 @@ class XmlStreamLimits:
     typical_name: int = 100  # characters
     max_taken: int = 250_000
     """Elements of one file that are looked at: its entries, and the links between them."""
-    deepest: int = 8
+    max_depth: int = 8
     """Elements around an entry, the root included; entries of all known formats have one or two."""
     max_doctypes: int = 4
     """DOCTYPEs in a row that are left out; faulty generators write two."""
@@ -53,21 +53,6 @@ class XmlStreamLimits:
 
 
 LIMITS = XmlStreamLimits()
-
-
-# Bytes to text in small pieces: gzip at any layer, any encoding of the web, never more than a file may hold.
-
-GZIP_MAGIC = b"\x1f\x8b"
-
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (b"<\0", "utf-16-le"),
-    (b"\0<", "utf-16-be"),
-)
 
 
 def text_pieces(body: bytes) -> Iterator[str]:
@@ -86,7 +71,7 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
     for layer in range(LIMITS.max_layers + 1):
         first = next(pieces, b"")
         pieces = _put_back(first, pieces)
-        if not first.startswith(GZIP_MAGIC):
+        if not first.startswith(b"\x1f\x8b"):
             break
         if layer == LIMITS.max_layers:
             raise UnreadableError(Unreadable.GZIP, f"more than {LIMITS.max_layers} layers")
@@ -109,7 +94,7 @@ def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What gzip members unpack to, in pieces of full size so that the first one shows the head of the file."""
+    """Inflates gzip members in pieces of full size, so that the first one shows the head of the file."""
     waiting = bytearray()
     try:
         for piece in _members(pieces):
@@ -123,13 +108,13 @@ def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _members(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What each gzip member in turn unpacks to; bytes behind the last one are padding, and are not looked at."""
+    """Inflates each gzip member in turn; bytes behind the last one are padding, and are not looked at."""
     members, inflater = 0, None
     for piece in pieces:
         given = piece
         while given:
             if inflater is None:
-                if members and not given.startswith(GZIP_MAGIC[:1]):
+                if members and not given.startswith(b"\x1f"):
                     return
                 members += 1
                 if members > LIMITS.max_members:
@@ -144,32 +129,33 @@ def _members(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _encoding(head: bytes) -> str:
-    for mark, name in _MARKS:
-        if head.startswith(mark):
-            return name
+    if head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # the first begins like the mark of UTF-16
+        return "utf-32"
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.startswith((b"<\0", b"\0<")):
+        return "utf-16-le" if head.startswith(b"<") else "utf-16-be"
     start = max(0, head.find(b"<?xml", 0, 1024))  # some put a warning before it
     return declared_in_xml(head[start : start + 1024]) or "utf-8"
 
 
-_PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_NAME = re.compile(r"<(?:[\w.-]+:)?([\w.-]+)")
-_START = re.compile(r"<\?xml\s|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>]")
-_DOCTYPE = re.compile(r"<!doctype\s*(html)?", re.IGNORECASE)
-_HTML_ROOTS = frozenset({"html", "head", "body", "title", "center", "h1", "div", "p", "script", "meta"})
-_DTD_MARK = re.compile(r"<!--|<\?|[\"'\[\]>]")
-_DTD_ENDS = {"<!--": "-->", "<?": "?>", '"': '"', "'": "'"}
-_ENTITY = re.compile(r"<!ENTITY\s+([\w.-]+)\s")
-_BASE = "{http://www.w3.org/XML/1998/namespace}base"
-_REFERENCE = re.compile(r"&(?:([A-Za-z_][\w.-]{0,63});|#(?:([0-9]{1,7})|[xX]([0-9A-Fa-f]{1,6}));)?")
-_XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
-_CDATA_MARK = re.compile(r"(<!\[CDATA\[|\]\]>)")
-_ENTRIES = frozenset({"item", "entry", "url", "sitemap"})
-_TAG_NAME = re.compile(r"<([^\s<>/!?]+)")
-_ATTRIBUTE_NAME = re.compile(r"[ \n\t\r]([^\s<>/=\"'&]+)[ \n\t\r]*=")
-_NOT_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+class _Syntax:
+    """Patterns of what is read of XML without a parser."""
 
-_FLUSH = " " * 4096
-"""Fed behind the end of a broken file: the parser may hold back the last bytes until more come."""
+    prolog = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+    name = re.compile(r"<(?:[\w.-]+:)?([\w.-]+)")
+    start = re.compile(r"<\?xml\s|<(?:[\w.-]+:)?(?:urlset|sitemapindex|rss|feed|RDF)[\s>]")
+    doctype = re.compile(r"<!doctype\s*(html)?", re.IGNORECASE)
+    dtd_mark = re.compile(r"<!--|<\?|[\"'\[\]>]")
+    entity = re.compile(r"<!ENTITY\s+([\w.-]+)\s")
+    reference = re.compile(r"&(?:([A-Za-z_][\w.-]{0,63});|#(?:([0-9]{1,7})|[xX]([0-9A-Fa-f]{1,6}));)?")
+    cdata_mark = re.compile(r"(<!\[CDATA\[|\]\]>)")
+    tag_name = re.compile(r"<([^\s<>/!?]+)")
+    attribute_name = re.compile(r"[ \n\t\r]([^\s<>/=\"'&]+)[ \n\t\r]*=")
+    not_characters = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
 
 Element = Any  # lxml ships no types
 
@@ -198,7 +184,11 @@ def locate_in(element: Element, text: str, addresses: Addresses) -> str | None:
 
 def _base_of(element: Element, url: str) -> str:
     """`url`, as the element's `xml:base` and those around it change it."""
-    bases = [base for one in chain([element], element.iterancestors()) if (base := one.get(_BASE))]
+    bases = [
+        base
+        for one in chain([element], element.iterancestors())
+        if (base := one.get("{http://www.w3.org/XML/1998/namespace}base"))
+    ]
     for base in reversed(bases):
         url = _joined(url, base)
     return url
@@ -227,16 +217,16 @@ AnyTaker = TypeVar("AnyTaker", bound=Taker)
 def root_name(head: str) -> str:
     """The name of the root element whose text begins with `head`; HTML and what is no XML are refused."""
     document, _ = _without_doctype(head)
-    name = _NAME.match(document, _prolog_end(document))
+    name = _Syntax.name.match(document, _prolog_end(document))
     if name is None:
         raise UnreadableError(Unreadable.NOT_XML, "no root element near the beginning")
-    if name[1].lower() in _HTML_ROOTS:
+    if name[1].lower() in {"html", "head", "body", "title", "center", "h1", "div", "p", "script", "meta"}:
         raise UnreadableError(Unreadable.HTML)
     return name[1]
 
 
 def _prolog_end(head: str) -> int:
-    return _PROLOG.match(head).end()  # type: ignore[union-attr]  # it matches nothing at least
+    return _Syntax.prolog.match(head).end()  # type: ignore[union-attr]  # it matches nothing at least
 
 
 def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
@@ -246,7 +236,7 @@ def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
     """
     entities: frozenset[str] = frozenset()
     start, doctypes = _prolog_end(head), 0
-    while doctype := _DOCTYPE.match(head, start):
+    while doctype := _Syntax.doctype.match(head, start):
         doctypes += 1
         if doctype[1]:
             raise UnreadableError(Unreadable.HTML)
@@ -255,22 +245,22 @@ def _without_doctype(head: str) -> tuple[str, frozenset[str]]:
         end = _doctype_end(head, doctype.end())
         if end is None:
             raise UnreadableError(Unreadable.DOCTYPE, f"that does not end within {len(head):,} characters")
-        entities |= frozenset(_ENTITY.findall(head, start, end))
+        entities |= frozenset(_Syntax.entity.findall(head, start, end))
         head = head[:start] + head[end:]
         start = _prolog_end(head)
     return head, entities
 
 
 def _doctype_end(text: str, at: int) -> int | None:
-    """Where a DOCTYPE that has begun ends: behind its `>`, but for those in its internal subset and in quotes."""
-    inside = False
-    while mark := _DTD_MARK.search(text, at):
+    """Finds the end of a DOCTYPE: behind its `>`, but for those in its internal subset and in quotes."""
+    inside, ends = False, {"<!--": "-->", "<?": "?>", '"': '"', "'": "'"}
+    while mark := _Syntax.dtd_mark.search(text, at):
         at = mark.end()
-        if mark[0] in _DTD_ENDS:
-            end = text.find(_DTD_ENDS[mark[0]], at)
+        if mark[0] in ends:
+            end = text.find(ends[mark[0]], at)
             if end < 0:
                 return None
-            at = end + len(_DTD_ENDS[mark[0]])
+            at = end + len(ends[mark[0]])
         elif mark[0] != ">":
             inside = mark[0] == "["
         elif not inside:
@@ -279,11 +269,11 @@ def _doctype_end(text: str, at: int) -> int | None:
 
 
 def begins_at(head: str) -> int | None:
-    """Where XML begins in the text: behind blanks, a byte order mark, a warning or front matter; None if nowhere."""
+    """Finds the start of XML in a text: behind blanks, a byte order mark, a warning or front matter; None if absent."""
     blank = len(head) - len(head.lstrip("\ufeff \t\r\n\0"))
     if head.startswith("<", blank):
         return blank
-    start = _START.search(head)
+    start = _Syntax.start.search(head)
     return start.start() if start else None
 
 
@@ -342,7 +332,8 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool, eno
     )
     meter = _Meter(LIMITS.max_tags_mended if lenient else LIMITS.max_tags_of_file)
     whole: list[Element] = []  # children of the present entry, where `enough` names one
-    for piece in chain(pieces, [_FLUSH] if lenient else []):
+    # The parser may hold back the last bytes of a broken file until more come.
+    for piece in chain(pieces, [" " * 4096] if lenient else []):
         for start in range(0, len(piece), 65_536):
             part = piece[start : start + 65_536]
             meter.count(part)
@@ -371,8 +362,8 @@ def _elements(pieces: Iterator[str], names: Sequence[str], *, lenient: bool, eno
 class _Meter:
     """Counts what a file and its present entry hold, before and after the parser has seen it."""
 
-    def __init__(self, most_tags: int) -> None:
-        self._most_tags = most_tags
+    def __init__(self, max_tags: int) -> None:
+        self._max_tags = max_tags
         self._names: set[str] = set()
         self._tags_of_file = self._tags = self._characters = self._name_characters = 0
 
@@ -382,9 +373,9 @@ class _Meter:
         self._tags_of_file += tags
         self._tags += tags + part.count("=")
         self._characters += len(part)
-        if self._tags_of_file > self._most_tags:
-            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {self._most_tags:,} tags")
-        self._learn_names({*_TAG_NAME.findall(part), *_ATTRIBUTE_NAME.findall(part)} - self._names)
+        if self._tags_of_file > self._max_tags:
+            raise UnreadableError(Unreadable.TOO_LARGE, f"more than {self._max_tags:,} tags")
+        self._learn_names({*_Syntax.tag_name.findall(part), *_Syntax.attribute_name.findall(part)} - self._names)
 
     def _learn_names(self, names: set[str]) -> None:
         self._names |= names
@@ -407,7 +398,9 @@ class _Meter:
 def _forget(element: Element) -> bool:
     """Drop an element and everything that ended before it; False where it is kept, inside an entry or too deep."""
     around = [element, *element.iterancestors()]
-    if len(around) > LIMITS.deepest + 1 or any(local_name(one) in _ENTRIES for one in around[1:]):
+    if len(around) > LIMITS.max_depth + 1 or any(
+        local_name(one) in {"item", "entry", "url", "sitemap"} for one in around[1:]
+    ):
         return False  # a link inside an entry is read with it
     element.clear()
     for one, parent in pairwise(around):
@@ -419,7 +412,7 @@ def _forget(element: Element) -> bool:
 def _mended_reference(match: re.Match[str], entities: frozenset[str]) -> str:
     """The reference as it is, the character of an HTML name, or its ampersand escaped where it means nothing."""
     text, name = match[0], match[1]
-    if name in _XML_NAMES:
+    if name in {"amp", "lt", "gt", "quot", "apos"}:
         return text
     if name in entities and f"{name};" not in html5:
         return "\ufffd"  # what it stands for is not known here, so no address can be made of it
@@ -438,17 +431,17 @@ def _mended(pieces: Iterator[str], entities: frozenset[str]) -> Iterator[str]:
         text = rest + (piece or "")
         cut = text.rfind(">") + 1 if piece is not None and len(text) < LIMITS.max_uncut else len(text)
         text, rest = text[:cut], text[cut:]
-        text, dropped = _NOT_CHARACTERS.subn("", text)
+        text, dropped = _Syntax.not_characters.subn("", text)
         faults += dropped + text.count("&")
         if faults > LIMITS.max_faults:
             raise UnreadableError(Unreadable.NOT_XML, f"and more than {LIMITS.max_faults:,} characters to mend")
         mended = []
-        for part in _CDATA_MARK.split(text):
+        for part in _Syntax.cdata_mark.split(text):
             if part == "<![CDATA[":
                 inside = True
             elif part == "]]>":
                 inside = False
             elif not inside:
-                part = _REFERENCE.sub(mended_reference, part)  # noqa: PLW2901 - the part as it goes on
+                part = _Syntax.reference.sub(mended_reference, part)  # noqa: PLW2901 - the part as it goes on
             mended.append(part)
         yield "".join(mended)

@@ -22,7 +22,7 @@ from crawld.research.site import LabSite, until
 class ContestLimits:
     """Numbers that bound and tune this module."""
 
-    shortest: float = 5.0
+    min_seconds: float = 5.0
     """Seconds below which there is nothing to compare."""
     poll_share: float = 0.05
     learn_seconds: float = 0.5
@@ -34,7 +34,7 @@ LIMITS = ContestLimits()
 
 
 class RunningDaemon(Protocol):
-    """What a contest needs of a daemon."""
+    """The part of a daemon that a contest uses."""
 
     async def run(self) -> None:
         """Crawl until it is stopped."""
@@ -54,21 +54,21 @@ class Entrant:
 
 @dataclass(slots=True)
 class Samples:
-    """What was seen while the contest ran, a row a tick."""
+    """Samples taken while the contest ran, a row a tick."""
 
     at: list[float] = field(default_factory=list)
     true: dict[str, list[float]] = field(default_factory=dict)
     predicted: dict[str, list[float]] = field(default_factory=dict)
 
     def mean_predicted(self, name: str, since: float) -> float | None:
-        """What an entrant expected on average since then."""
+        """Mean freshness that an entrant predicted since then."""
         judged = [value for at, value in zip(self.at, self.predicted[name], strict=True) if at >= since]
         return sum(judged) / len(judged) if judged else None
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a contest ended: from when to when it ran and was judged, and each entrant's score."""
+    """The end of a contest: from when to when it ran and was judged, and each entrant's score."""
 
     started: float
     judged_from: float
@@ -106,7 +106,7 @@ class Contest:
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
         await asyncio.gather(*daemons)
-        if ended - started < LIMITS.shortest:
+        if ended - started < LIMITS.min_seconds:
             return None
         judged_from = started + WARM_UP * (ended - started)
         scores = {one.name: site.board.score(one.name, judged_from, ended) for one in self._entrants}
@@ -119,9 +119,6 @@ class Contest:
         for one in self._entrants:
             self.samples.true.setdefault(one.name, []).append(self._site.board.freshness_now(one.name, now))
             self.samples.predicted.setdefault(one.name, []).append(one.predicted())
-
-
-# A bar on stderr while daemons compete: how fresh each is now.
 
 
 @contextmanager
@@ -141,12 +138,9 @@ def contest_progress(
         yield show
 
 
-# Real daemons for the lab: built from settings that fit a site whose days pass in seconds.
-
-
 @dataclass(frozen=True, slots=True)
 class LabDaemons:
-    """Where the daemons of one run keep their databases, what they crawl, and how fast each may."""
+    """The daemons of one run: their databases, what they crawl, and their rate."""
 
     folder: Path
     bandwidth: float

@@ -15,8 +15,7 @@ from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.peers import PEERS, peer_crawler
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
 
-ROUND_ROBIN, KNOWN = "uniform", "known"
-BLIND = OnlineLearning(most_updates=0)
+ROUND_ROBIN = "uniform"
 """Round robin has nothing to learn."""
 
 
@@ -190,7 +189,7 @@ LEARNERS: dict[str, PaperLearner] = {
 
 def names() -> list[str]:
     """All names: policies, learners, other crawlers, and the one that knows the true rates."""
-    return [*POLICIES, *LEARNERS, *PEERS, KNOWN]
+    return [*POLICIES, *LEARNERS, *PEERS, "known"]
 
 
 def contestant(name: str, world: World, bandwidth: float, learning: OnlineLearning | None = None) -> SimulatedCrawler:
@@ -199,8 +198,8 @@ def contestant(name: str, world: World, bandwidth: float, learning: OnlineLearni
         return peer_crawler(name, world, copies=True)
     if name in LEARNERS:
         return LEARNERS[name].make(world, bandwidth)
-    if name == KNOWN:
+    if name == "known":
         return KnowingCrawler("greedy-ncis", world, bandwidth)
     if name not in POLICIES:
         raise InputError(f"there is no policy or crawler {name!r}: choose from {', '.join(names())}")
-    return OnlineCrawler(name, world, bandwidth, BLIND if name == ROUND_ROBIN else learning)
+    return OnlineCrawler(name, world, bandwidth, OnlineLearning(max_updates=0) if name == ROUND_ROBIN else learning)

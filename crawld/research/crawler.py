@@ -13,8 +13,6 @@ from crawld.model.signal import SOURCES
 from crawld.research.gamma_posterior import smoothed_rates
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, Population, World
 
-# The papers' way to learn while crawling: what each crawl found, and at every epoch new beliefs for the scheduler.
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:

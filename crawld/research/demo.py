@@ -8,6 +8,7 @@ import signal
 import tempfile
 import webbrowser
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 class DemoLimits:
     """Numbers that bound and tune this module."""
 
-    shortest: int = 5
+    min_seconds: int = 5
     """Seconds below which there is nothing to compare."""
     audit_share: float = 0.01
     open_seconds: float = 3600.0
@@ -43,9 +44,6 @@ class DemoLimits:
 
 
 LIMITS = DemoLimits()
-
-
-# The demo in a browser: crawld goes on with the site and serves the dashboard until ctrl-C.
 
 
 async def serve_until_interrupted(daemons: LabDaemons, name: str) -> None:
@@ -81,27 +79,11 @@ async def _wait(database: Path, interrupted: asyncio.Event) -> None:
     await interrupted.wait()
 
 
-# What the demo shows at its end.
-
 QUERY = "SELECT url, importance, crawls, changes, freshness FROM page_stats ORDER BY freshness LIMIT 5;"
-CRAWLERS = (
-    name("crawler"),
-    number("true", 90, "true freshness"),
-    number("predicted", 60),
-    number("requests", 80),
-)
-PAGES = (
-    name("url"),
-    number("freshness_true", 90, "fresh"),
-    number("changes", 80),
-    number("crawls", 70),
-    number("importance", 60),
-    word("sitemap", 50),
-)
 
 
 def print_report(report: dict[str, Any], console: Console) -> None:
-    """Who held more of the truth, where it went well and where not, and where to look further."""
+    """Prints which crawler was fresher, the freshest and stalest pages, and where to look further."""
     true, uniform = report["freshness_true"], report["freshness_uniform"]
     console.print()
     rows = [
@@ -109,13 +91,27 @@ def print_report(report: dict[str, Any], console: Console) -> None:
         {"crawler": "round robin", "true": uniform, "predicted": "", "requests": report["requests_uniform"]},
     ]
     title = f"{report['pages']} pages, {report['bandwidth_text']} each, {report['seconds']:.0f} s"
-    console.print(fitted(rows, CRAWLERS, console.width, title))
+    crawlers = (
+        name("crawler"),
+        number("true", 90, "true freshness"),
+        number("predicted", 60),
+        number("requests", 80),
+    )
+    console.print(fitted(rows, crawlers, console.width, title))
     console.print(
         f"True freshness is what the site itself knows: the share of importance held in its current version, over the "
         f"last {report['judged_seconds']:.0f} s.\n{_verdict(true, uniform)}\n"
     )
+    pages = (
+        name("url"),
+        number("freshness_true", 90, "fresh"),
+        number("changes", 80),
+        number("crawls", 70),
+        number("importance", 60),
+        word("sitemap", 50),
+    )
     for which in ("freshest", "stalest"):
-        console.print(fitted([_short(row) for row in report[which]], PAGES, console.width, f"The {which} pages"))
+        console.print(fitted([_short(row) for row in report[which]], pages, console.width, f"The {which} pages"))
     console.print(f"\nThe course of both is drawn in {report['chart']}", highlight=False, soft_wrap=True)
     run = f"crawld run --urls {shlex.quote(report['urls'])} --database {shlex.quote(report['database_url'])}"
     look = f"crawld dashboard --database {shlex.quote(report['database_url'])}"
@@ -138,8 +134,16 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"url": row["url"].removeprefix("http://")}
 
 
-CRAWLD, ROUND_ROBIN = "crawld-demo", "roundrobin-demo"
-NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
+class DemoCrawler(StrEnum):
+    """The two daemons of the demo, by the name of their folder."""
+
+    CRAWLD = "crawld-demo"
+    ROUND_ROBIN = "roundrobin-demo"
+
+    @property
+    def shown(self) -> str:
+        """The name that the report uses."""
+        return "crawld" if self is DemoCrawler.CRAWLD else "round robin"
 
 
 @click.command()
@@ -147,7 +151,7 @@ NAMES = {CRAWLD: "crawld", ROUND_ROBIN: "round robin"}
     "--seconds",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(LIMITS.shortest, 3600),
+    type=click.FloatRange(LIMITS.min_seconds, 3600),
     help="How long to watch.",
 )
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
@@ -171,7 +175,7 @@ def command(seconds: float, pages: int, bandwidth: float, directory: Path | None
     folder.mkdir(parents=True, exist_ok=True)
     daemons = LabDaemons(folder, bandwidth, LIMITS.audit_share)
     if not asyncio.run(_run(daemons, seconds, pages, opened=opened, as_json=as_json)):
-        raise InputError(f"stopped too early to compare the two: let the demo run for {LIMITS.shortest} s or more")
+        raise InputError(f"stopped too early to compare the two: let the demo run for {LIMITS.min_seconds} s or more")
 
 
 async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool, as_json: bool) -> bool:
@@ -182,8 +186,11 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
 
     async with LabSite(living_scenario(pages, max(seconds, LIMITS.open_seconds) if opened else seconds)) as site:
         daemons.url_list.write_text(site.url_list())
-        entrants = [daemons.enter(CRAWLD, choose(DEFAULT)), daemons.enter(ROUND_ROBIN, choose("uniform"))]
-        with contest_progress(seconds, NAMES, quiet=as_json) as show:
+        entrants = [
+            daemons.enter(DemoCrawler.CRAWLD, choose(DEFAULT)),
+            daemons.enter(DemoCrawler.ROUND_ROBIN, choose("uniform")),
+        ]
+        with contest_progress(seconds, {one: one.shown for one in DemoCrawler}, quiet=as_json) as show:
             finish = await Contest(site, entrants, seconds).run(show)
         if finish is None:
             return False
@@ -193,7 +200,7 @@ async def _run(daemons: LabDaemons, seconds: float, pages: int, *, opened: bool,
         else:
             print_report(report, console())
         if opened:
-            await serve_until_interrupted(daemons, CRAWLD)
+            await serve_until_interrupted(daemons, DemoCrawler.CRAWLD)
         return True
 
 
@@ -201,10 +208,10 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
     pages = _page_rows(site, finish)
     picture = daemons.folder / "freshness.svg"
     picture.write_text(draw(_chart(finish), standalone=True), encoding="utf-8")
-    crawld, uniform = finish.scores[CRAWLD], finish.scores[ROUND_ROBIN]
+    crawld, uniform = finish.scores[DemoCrawler.CRAWLD], finish.scores[DemoCrawler.ROUND_ROBIN]
     return {
         "freshness_true": crawld.freshness,
-        "freshness_predicted": finish.samples.mean_predicted(CRAWLD, finish.judged_from),
+        "freshness_predicted": finish.samples.mean_predicted(DemoCrawler.CRAWLD, finish.judged_from),
         "freshness_uniform": uniform.freshness,
         "requests": crawld.requests,
         "requests_uniform": uniform.requests,
@@ -217,16 +224,16 @@ def _report(daemons: LabDaemons, site: "LabSite", finish: "Finish") -> dict[str,
         "stalest": pages[-5:],
         "chart": str(picture),
         "urls": str(daemons.url_list),
-        "database_url": f"sqlite:///{daemons.database(CRAWLD)}",
-        "database": str(daemons.database(CRAWLD)),
-        "database_uniform": str(daemons.database(ROUND_ROBIN)),
+        "database_url": f"sqlite:///{daemons.database(DemoCrawler.CRAWLD)}",
+        "database": str(daemons.database(DemoCrawler.CRAWLD)),
+        "database_uniform": str(daemons.database(DemoCrawler.ROUND_ROBIN)),
     }
 
 
 def _page_rows(site: "LabSite", finish: "Finish") -> list[dict[str, Any]]:
     """Every page with what crawld made of it, the freshest first."""
     world, hosts = site.scenario.world, site.scenario.hosts
-    fresh, crawls, changes = site.board.by_page(CRAWLD, finish.judged_from, finish.ended)
+    fresh, crawls, changes = site.board.by_page(DemoCrawler.CRAWLD, finish.judged_from, finish.ended)
     rows = [
         {
             "url": site.url(page),
@@ -242,11 +249,11 @@ def _page_rows(site: "LabSite", finish: "Finish") -> list[dict[str, Any]]:
 
 
 def _chart(finish: "Finish") -> Chart:
-    """What both held over the time, and what crawld thought it held."""
+    """Draws the freshness of both over time, and crawld's prediction."""
     samples = finish.samples
     seconds = [at - finish.started for at in samples.at]
-    held = {NAMES[name]: (samples.true[name], Look.SOLID) for name in (CRAWLD, ROUND_ROBIN)}
-    lines = held | {"predicted by crawld": (samples.predicted[CRAWLD], Look.DASHED)}
+    held = {one.shown: (samples.true[one], Look.SOLID) for one in DemoCrawler}
+    lines = held | {"predicted by crawld": (samples.predicted[DemoCrawler.CRAWLD], Look.DASHED)}
     drawn = [
         Line(name, [ChartPoint(x, y) for x, y in zip(seconds, values, strict=True)], look)
         for name, (values, look) in lines.items()

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
 
-# What a sequence of crawls was worth: freshness, age and harmonic cost, exact and event by event.
-
 
 @dataclass(frozen=True, slots=True)
 class FreshSpells:
@@ -39,7 +37,7 @@ class FreshSpells:
         return float(self.accuracy_series(np.array([start, end]))[0])
 
     def accuracy_series(self, edges: Floats) -> Floats:
-        """The same for each span between neighbouring edges."""
+        """Accuracy of each span between neighbouring edges."""
         weight = self.weight[self.spell_page]
         reached = [weight @ (np.minimum(self.fresh_until, edge) - np.minimum(self.fresh_from, edge)) for edge in edges]
         lived = [self.weight @ (np.minimum(self.died, edge) - np.minimum(self.born, edge)) for edge in edges]
@@ -125,7 +123,7 @@ def settle_accounts(world: World, times: Floats, pages: Ints, *, fresh_at_start:
 
 
 def _outdated(rank: Ints, magnitudes: Floats | None) -> Floats:
-    """By change, how much of the text that was still current it changed: m·∏(1 − m) over those unseen before it."""
+    """Share of the still current text that each change changed: m·∏(1 − m) over those unseen before it."""
     first = rank == 1
     if magnitudes is None:
         return np.asarray(first, float)
@@ -136,7 +134,7 @@ def _outdated(rank: Ints, magnitudes: Floats | None) -> Floats:
 
 
 class SimulatedCrawler(Protocol):
-    """Whoever decides what to ask: crawld's scheduler, or a peer's timers."""
+    """Decides what to ask: crawld's scheduler, or a peer's timers."""
 
     def pick(self, now: float) -> int | None:
         """The page to crawl in this slot, or None to leave it idle."""
@@ -164,7 +162,7 @@ class ChangingList(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """So many slots per unit of time from `start` on."""
+    """Slots per unit of time from `start` on."""
 
     start: float
     rate: float
@@ -172,7 +170,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a crawler did in a world."""
+    """The crawls of a crawler in a world."""
 
     world: World
     times: Floats
@@ -230,7 +228,7 @@ def simulate(
 
 
 class Events:
-    """What a crawler is told besides what it asks: rates, births, signals and deaths, each in the order of time."""
+    """Events that a crawler learns of besides answers: rates, births, signals and deaths, each in order of time."""
 
     def __init__(self, world: World, crawler: SimulatedCrawler, steps: Sequence[Bandwidth]) -> None:
         self._crawler = crawler
@@ -247,7 +245,7 @@ class Events:
 
     @property
     def next(self) -> float:
-        """When the next event comes."""
+        """Time of the next event."""
         signal = self._times[self._heard] if self._heard < len(self._times) else np.inf
         return min(
             signal, *(waiting[-1][0] for waiting in (self._steps, self._births, self._deaths) if waiting), np.inf

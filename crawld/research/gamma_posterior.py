@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is believed after the evidence: α ~ Gamma(shape, rate), and likewise κ by source.
+    """Beliefs after the evidence: α ~ Gamma(shape, rate), and likewise κ by source.
 
     A column by page (`fit` drops that axis). `heard` counts, by source, the signals of the intervals as weighted.
     `trust` is the κ to go by, −ln E[e^−κ]: after one signal the expected freshness is right, however wide κ is.
@@ -121,7 +121,7 @@ def map_pages(
     prior: Prior,
     weights: ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
-    """Where the joint density of (α, κ) itself is highest, by page; priors of shape below 1 count as 1."""
+    """Mode of the joint density of (α, κ) of each page; priors of shape below 1 count as 1."""
     intervals = Observations.gather(offsets, tau, signals, changed, weights)
     shapes, rates = _rows(prior, intervals.pages, intervals.sources)
     mode, _ = most_likely(intervals, np.maximum(shapes - 1.0, 0.0), rates)
@@ -162,7 +162,7 @@ def most_likely(intervals: Observations, shapes: Floats, rates: Floats) -> tuple
     busy, first = np.unique(intervals.page, return_index=True)
     if not len(busy):
         return point, shape
-    used = np.flatnonzero(np.r_[True, intervals.changed[1:].any(axis=1)])  # a source nobody heard keeps its prior
+    used = np.flatnonzero(np.r_[True, intervals.changed[1:].any(axis=1)])  # an unheard source keeps its prior
     part = np.ix_(used, busy)
     offsets = np.r_[first, len(intervals.page)].astype(np.int64)
     search = _Search(shapes[part], rates[part], intervals.changed[used], intervals.weights, offsets)

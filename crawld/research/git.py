@@ -46,14 +46,17 @@ class GitLimits:
     max_sitemaps: int = 200
     max_words: int = 20_000
     """Words of a page that are compared."""
+    regular_modes: tuple[str, ...] = ("100644", "100755")
+    """Modes of files; links and submodules have others."""
+    suffixes: tuple[str, ...] = (".html", ".htm")
+    """Of the files that are pages unless others are named."""
+    no_value: int = -1
+    """Stands for a lastmod that is missing or cannot be used."""
 
 
 LIMITS = GitLimits()
 
 
-# Reads the history of a git repository that may be hostile: by plumbing commands, bounded, never over the network.
-
-REGULAR = ("100644", "100755")
 """Modes of files; links and submodules are none."""
 
 
@@ -128,12 +131,12 @@ class GitRepository:
         for entry in _fields(listed):
             about, path = entry.split("\t", 1)
             mode, _, blob = about.split(" ")
-            if mode in REGULAR:
+            if mode in LIMITS.regular_modes:
                 yield FileChange(path, blob)
         self._check(listed)
 
     def changes(self, commits: Sequence[Commit]) -> Iterator[tuple[int, FileChange]]:
-        """What each commit changed beside the one before, as (index, file); the first is compared with nothing."""
+        """Yields the changes of each commit as (index, file); the first is compared with nothing."""
         with tempfile.TemporaryFile() as asked:
             for before, commit in pairwise(commits):
                 asked.write(f"{commit.name} {before.name}\n".encode())
@@ -152,7 +155,7 @@ class GitRepository:
                 before_path = next(fields)
                 path = next(fields) if status[0] in "RC" else before_path
                 renamed = before_path if status[0] == "R" else None
-                if status[0] == "D" or mode not in REGULAR:
+                if status[0] == "D" or mode not in LIMITS.regular_modes:
                     yield at, FileChange(before_path, None)
                 else:
                     yield at, FileChange(path, blob, renamed)
@@ -237,7 +240,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
-    """What git wrote, cut at its zero bytes; a field that never ends is an error."""
+    """Cuts git's output at its zero bytes; a field that never ends is an error."""
     rest = b""
     while piece := _stream(process).read1(LIMITS.max_field):  # type: ignore[attr-defined]  # a pipe is buffered
         *whole, rest = (rest + piece).split(b"\0")
@@ -246,11 +249,6 @@ def _fields(process: subprocess.Popen[bytes]) -> Iterator[str]:
         if len(rest) > LIMITS.max_field:
             raise InputError("git named a path that never ends")
 
-
-SUFFIXES = (".html", ".htm")
-CONTENT_TYPES = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
-NO_VALUE = -1
-_SITEMAP = re.compile(r"sitemap[^/]*\.xml(\.gz)?\Z", re.IGNORECASE)
 
 Words = NDArray[np.uint64]
 
@@ -271,13 +269,13 @@ class _Page:
     raw: list[float] = field(default_factory=list)
     signals: list[tuple[float, int]] = field(default_factory=list)
     listed: float = 0.0
-    lastmod0: int = NO_VALUE
+    lastmod0: int = LIMITS.no_value
     lastmod: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was found, in numbers."""
+    """Counts of what was imported."""
 
     commits: int
     days: float
@@ -299,7 +297,7 @@ class Imported:
 class GitHistory:
     """One walk through a repository's commits, oldest first."""
 
-    def __init__(self, repository: GitRepository, under: str = "", suffixes: Sequence[str] = SUFFIXES) -> None:
+    def __init__(self, repository: GitRepository, under: str = "", suffixes: Sequence[str] = LIMITS.suffixes) -> None:
         self._repository = repository
         self._under = f"{under.strip('/')}/" if under.strip("/") else ""
         self._suffixes = tuple(suffix.lower() for suffix in suffixes)
@@ -407,7 +405,9 @@ class GitHistory:
                 self._lists.pop(change.path, None)
             elif self._is_page(change.path):
                 self._see(at, change.path, change.blob)
-            elif change.path.startswith(self._under) and _SITEMAP.search(change.path):
+            elif change.path.startswith(self._under) and re.search(
+                r"sitemap[^/]*\.xml(\.gz)?\Z", change.path, re.IGNORECASE
+            ):
                 sitemaps.append(change)
         for change in sitemaps:
             self._read_sitemap(at, change)
@@ -443,7 +443,8 @@ class GitHistory:
         if body is None:
             self._large += 1
             return blob.encode(), np.empty(0, np.uint64), 0
-        kind = CONTENT_TYPES.get(PurePosixPath(path).suffix.lower(), "text/plain")
+        kinds = {".html": "text/html", ".htm": "text/html", ".xhtml": "application/xhtml+xml"}
+        kind = kinds.get(PurePosixPath(path).suffix.lower(), "text/plain")
         reading = read_body(body, kind, at=at)
         words = " ".join(reading.texts).split(maxsplit=LIMITS.max_words)[: LIMITS.max_words]
         hashed = np.sort(np.array([hash(word) & 0xFFFFFFFFFFFFFFFF for word in words], np.uint64))
@@ -470,7 +471,7 @@ class GitHistory:
             new[entry.loc] = value
             if old.get(entry.loc) == value or (number := self._page_at(entry.loc)) is None:
                 continue
-            stated = NO_VALUE if entry.lastmod is None or entry.lastmod.at is None else int(entry.lastmod.at)
+            stated = LIMITS.no_value if entry.lastmod is None or entry.lastmod.at is None else int(entry.lastmod.at)
             self._list(self._pages[number], at, value, stated)
         self._lists[change.path] = new
 

@@ -30,22 +30,6 @@ if TYPE_CHECKING:
     from crawld.research.score import Score
 
 
-# What `crawld lab` reports: a table, JSON, and a chart of freshness over time.
-
-COLUMNS = (
-    name("crawler"),
-    number("freshness", 100, "true freshness"),
-    number("simulated", 90),
-    number("simulated_spread", 85, "±"),
-    number("predicted", 70),
-    number("requests", 80),
-    number("caught", 60, "changes caught"),
-    number("changes", 50, "of"),
-    duration("delay_mean", 65, "after"),
-    number("errors", 30),
-)
-
-
 def score_row(crawler: str, score: "Score") -> dict[str, Any]:
     """A crawler's score as a row."""
     row = asdict(score) | {"crawler": crawler, "errors": score.answers.get("error", 0)}
@@ -75,7 +59,19 @@ def finish_report(
 
 def print_scores(rows: list[dict[str, Any]], title: str, console: Console) -> None:
     """The table; a column that is empty in every row is left out."""
-    columns = [column for column in COLUMNS if any(column.full(row) != "–" for row in rows)]
+    known = (
+        name("crawler"),
+        number("freshness", 100, "true freshness"),
+        number("simulated", 90),
+        number("simulated_spread", 85, "±"),
+        number("predicted", 70),
+        number("requests", 80),
+        number("caught", 60, "changes caught"),
+        number("changes", 50, "of"),
+        duration("delay_mean", 65, "after"),
+        number("errors", 30),
+    )
+    columns = [column for column in known if any(column.full(row) != "–" for row in rows)]
     console.print(fitted(rows, columns, console.width, title))
 
 
@@ -96,11 +92,7 @@ def chart(rows: list[dict[str, Any]]) -> str:
     return draw(Chart("True freshness in the lab", Axis("time", Form.DURATION), y_axis, lines), standalone=True)
 
 
-# The options by which `crawld lab` is told what to serve, and the scenario they ask for.
-
-NOISY, WEBLIKE = "noisy", "weblike"
-KINDS = ("none", "honest", "build-time", "static", "date-only", "late")
-F = TypeVar("F", bound=Callable[..., Any])
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,42 +115,20 @@ class WorldOptions:
         if self.changes <= 0:
             raise InputError("--changes: nothing would ever change; give a rate such as 5/s")
         size = scenario.Size(self.pages, min(self.hosts, self.pages), seconds, self.changes, self.seed)
-        if self.world == WEBLIKE:
+        if self.world == "weblike":
             return scenario.weblike_scenario(size, Sitemap(self.sitemap) if self.sitemap else None)
         if self.sitemap:
             raise InputError("--sitemap: only weblike worlds have sitemaps of a chosen kind")
-        if self.world == NOISY:
+        if self.world == "noisy":
             return scenario.noisy_scenario(size)
         files = [Path(name) for name in self.world.split(",")]
         missing = [str(file) for file in files if not file.is_file()]
         if missing:
-            raise InputError(f"--world: {missing[0]!r} is neither {NOISY} nor {WEBLIKE} nor a file")
+            raise InputError(f"--world: {missing[0]!r} is neither noisy nor weblike nor a file")
         return scenario.recorded_scenario(files, size)
 
 
-_OPTIONS = (
-    click.option(
-        "--world",
-        default=WEBLIKE,
-        show_default=True,
-        help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
-        "or recorded histories: "
-        "one or more .npz files with commas between, a host each.",
-    ),
-    click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),
-    click.option("--hosts", default=6, show_default=True, type=click.IntRange(1, 100), help="Hosts of a drawn world."),
-    click.option("--sitemap", type=click.Choice(KINDS), help="The sitemaps of a weblike world [default: each kind]."),
-    click.option(
-        "--changes", default="5/s", show_default=True, type=RATE, help="Changes of all pages: sets the pace of time."
-    ),
-    click.option(
-        "--errors", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Share of answers that are 503."
-    ),
-    click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same world."),
-)
-
-
-def world_options(command: F) -> F:
+def world_options(command: AnyCommand) -> AnyCommand:
     """Give a command the options of a world; it gets them as one `wanted`."""
 
     @wraps(command)
@@ -168,29 +138,50 @@ def world_options(command: F) -> F:
         return command(wanted=wanted, **given)
 
     decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
+    options = (
+        click.option(
+            "--world",
+            default="weblike",
+            show_default=True,
+            help="What is served: weblike (drawn after real sites), noisy (that of Busa-Fekete et al. 2025), "
+            "or recorded histories: "
+            "one or more .npz files with commas between, a host each.",
+        ),
+        click.option("--pages", default=200, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all."),
+        click.option(
+            "--hosts", default=6, show_default=True, type=click.IntRange(1, 100), help="Hosts of a drawn world."
+        ),
+        click.option(
+            "--sitemap",
+            type=click.Choice(("none", "honest", "build-time", "static", "date-only", "late")),
+            help="The sitemaps of a weblike world [default: each kind].",
+        ),
+        click.option(
+            "--changes",
+            default="5/s",
+            show_default=True,
+            type=RATE,
+            help="Changes of all pages: sets the pace of time.",
+        ),
+        click.option(
+            "--errors",
+            default=0.0,
+            show_default=True,
+            type=click.FloatRange(0, 1),
+            help="Share of answers that are 503.",
+        ),
+        click.option(
+            "--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same world."
+        ),
+    )
+    for option in reversed(options):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]  # click's decorators keep what they decorate
 
 
-# `crawld lab read`: real daemons and readers, with and without reading through.
-
-READ_COLUMNS = (
-    name("mode"),
-    number("requests_per_change", 90, "requests per change"),
-    number("fresh_reads", 100, "fresh reads"),
-    number("error", 60, "±"),
-    number("reads", 70),
-    number("freshness", 50, "copies fresh"),
-    duration("wait_mean_seconds", 80, "mean wait"),
-    duration("wait_p95_seconds", 75, "95 %"),
-    number("requests", 85),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """What is asked of the lab, as the options say it."""
+    """The options of `crawld lab read`."""
 
     seconds: float
     pages: int
@@ -237,12 +228,23 @@ def read(budgets: str, as_json: bool, **given: Any) -> None:
         return
     shown = console()
     title = f"{run.pages} pages, {run.reads_per_change:g} reads per change, {run.seconds:g} s"
-    shown.print(fitted(rows, READ_COLUMNS, shown.width, title))
+    columns = (
+        name("mode"),
+        number("requests_per_change", 90, "requests per change"),
+        number("fresh_reads", 100, "fresh reads"),
+        number("error", 60, "±"),
+        number("reads", 70),
+        number("freshness", 50, "copies fresh"),
+        duration("wait_mean_seconds", 80, "mean wait"),
+        duration("wait_p95_seconds", 75, "95 %"),
+        number("requests", 85),
+    )
+    shown.print(fitted(rows, columns, shown.width, title))
     shown.print("A read is fresh if the reader got what the page said at that moment, as the site itself knows it.")
 
 
 async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
-    from crawld.research.reads import BOTH, PROACTIVE, THROUGH, ReaderDemand, ReadTrial, read_scenario
+    from crawld.research.reads import ReaderDemand, ReadTrial, read_scenario
     from crawld.research.site import LabSite
 
     demand = ReaderDemand(run.reads_per_change, run.zipf, run.wait, run.seed)
@@ -254,7 +256,7 @@ async def _run(run: ReadRun, budget: float) -> "ReadFinish | None":
         daemons = LabDaemons(folder, rate, read_share=run.share, mode="raw")
         async with LabSite(scenario, seed=demand.seed) as site:
             daemons.url_list.write_text(site.url_list())
-            chosen = {PROACTIVE: choose("greedy"), THROUGH: ON_DEMAND, BOTH: choose("greedy")}
+            chosen = {"proactive": choose("greedy"), "through": ON_DEMAND, "both": choose("greedy")}
             entrants = [daemons.enter(one, policy) for one, policy in chosen.items()]
             sockets = {one: daemons.socket(one) for one in chosen}
             with contest_progress(run.seconds) as show:
@@ -295,33 +297,7 @@ def _numbers(given: str) -> list[float]:
     return found
 
 
-# `crawld lab import-git`, and `crawld lab compare --history`: recorded histories made and replayed.
-
-EQUAL, ZIPF = "equal", "zipf"
-HISTORY_COLUMNS = (
-    name("crawler"),
-    number("freshness", 100),
-    number("lead", 90, "over round robin"),
-    number("age_days", 60, "age, days"),
-    number("delay_days", 65, "delay, days"),
-    number("missed", 50),
-    number("used", 70, "slots used"),
-)
-_ONLY_DAEMONS = (
-    "bandwidth",
-    "seconds",
-    "simulate",
-    "svg",
-    "directory",
-    "world",
-    "hosts",
-    "sitemap",
-    "changes",
-    "errors",
-)
-
-
-def or_replay(command: F) -> F:
+def or_replay(command: AnyCommand) -> AnyCommand:
     """Give `compare` the options of a replay; with --history it replays that in place of running daemons."""
 
     @click.option(
@@ -334,7 +310,7 @@ def or_replay(command: F) -> F:
         "--budget", type=click.FloatRange(0, 1000, min_open=True), help="Crawls per change, with --history [1]."
     )
     @click.option(
-        "--importance", type=click.Choice((EQUAL, ZIPF)), help="Of the pages of a --history [its own, or equal]."
+        "--importance", type=click.Choice(("equal", "zipf")), help="Of the pages of a --history [its own, or equal]."
     )
     @wraps(command)
     def wrapped(history: Path | None, budget: float | None, importance: str | None, **given: Any) -> Any:
@@ -343,7 +319,18 @@ def or_replay(command: F) -> F:
                 raise InputError("--budget and --importance need a --history")
             return command(**given)
         context = click.get_current_context()
-        for option in _ONLY_DAEMONS:
+        for option in (
+            "bandwidth",
+            "seconds",
+            "simulate",
+            "svg",
+            "directory",
+            "world",
+            "hosts",
+            "sitemap",
+            "changes",
+            "errors",
+        ):
             if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
                 raise InputError(f"--{'database' if option == 'directory' else option} does not go with --history")
         crawlers = [*dict.fromkeys(part.strip() for part in given["policies"].split(","))]
@@ -366,7 +353,7 @@ def _replay(
     world = open_history(history, wanted.pages, wanted.seed)
     if importance is not None:
         pages = world.population.pages
-        world = weighted(world, zipf(pages, wanted.seed) if importance == ZIPF else [1.0] * pages)
+        world = weighted(world, zipf(pages, wanted.seed) if importance == "zipf" else [1.0] * pages)
     done = iter(range(1, len(crawlers) + 1))
     rows = [
         row.as_dict()
@@ -394,7 +381,16 @@ def _replay(
         f"{report['pages']} pages of {report['hosts']} hosts, {world.horizon:.0f} days, {report['changes']} changes, "
         f"{report['signals']} signals, {report['crawls']} crawls"
     )
-    columns = [column for column in HISTORY_COLUMNS if any(column.full(row) != "–" for row in rows)]
+    figures = (
+        name("crawler"),
+        number("freshness", 100),
+        number("lead", 90, "over round robin"),
+        number("age_days", 60, "age, days"),
+        number("delay_days", 65, "delay, days"),
+        number("missed", 50),
+        number("used", 70, "slots used"),
+    )
+    columns = [column for column in figures if any(column.full(row) != "–" for row in rows)]
     console().print(fitted(rows, columns, console().width, title))
 
 
@@ -428,7 +424,7 @@ def import_git(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from crawld.research.git import SUFFIXES, GitHistory, GitRepository
+    from crawld.research.git import LIMITS, GitHistory, GitRepository
 
     target = output or Path(f"{folder.absolute().name}.npz")
     if not target.absolute().parent.is_dir():
@@ -438,7 +434,7 @@ def import_git(
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     with GitRepository(folder, branch) as repository, bar:
         task = bar.add_task("", total=None)
-        history = GitHistory(repository, under, suffixes or SUFFIXES)
+        history = GitHistory(repository, under, suffixes or LIMITS.suffixes)
         found = history.walk(begin, lambda done, total: bar.update(task, completed=done, total=total))
     history.save(target)
     summary = {"repository": str(folder), "branch": branch, "output": str(target)} | found.as_dict()
@@ -458,10 +454,6 @@ def import_git(
             click.echo(f"{count} {what}", err=True)
 
 
-SECONDS = click.FloatRange(5, 86_400)
-LOOK_SECONDS = 10.0
-
-
 @click.group(cls=Commands)
 def command() -> None:
     """Try crawlers against a living site on loopback that knows how fresh their copies are.
@@ -477,7 +469,9 @@ command.add_command(read)
 
 @command.command()
 @click.option("--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any that is free.")
-@click.option("--seconds", default=600.0, show_default=True, type=SECONDS, help="How long the world lives.")
+@click.option(
+    "--seconds", default=600.0, show_default=True, type=click.FloatRange(5, 86_400), help="How long the world lives."
+)
 @click.option("--urls", type=click.Path(path_type=Path, dir_okay=False), help="Write the URL list of its pages here.")
 @click.option(
     "--turn-away", default=0.0, show_default=True, type=click.FloatRange(0, 1), help="Pages that let no bot in."
@@ -489,20 +483,22 @@ def serve(wanted: WorldOptions, port: int, seconds: float, urls: Path | None, tu
 
     Scores are shown every ten seconds, at the end, and as JSON under /lab/score. Ctrl-C ends it with the scores.
     """
-    list_pages = urls.write_text if urls is not None else len  # a list that nobody asked for goes nowhere
+    list_pages = urls.write_text if urls is not None else len  # no list was asked for
     rows = asyncio.run(_serve(wanted, wanted.scenario(seconds), port, seconds, turn_away, list_pages))
     if as_json:
         click.echo(json.dumps({"pages": wanted.pages, "crawlers": rows}, indent=2))
     elif rows:
         print_scores(rows, "Since each crawler's first request", console())
     else:
-        click.echo("nobody came")
+        click.echo("no crawler came")
 
 
 @command.command()
 @click.option("--policies", default="greedy-ncis,greedy,uniform", show_default=True, help="Policies, with commas.")
 @click.option("--bandwidth", default="5/s", show_default=True, type=RATE, help="Requests for each daemon.")
-@click.option("--seconds", default=180.0, show_default=True, type=SECONDS, help="How long to compare.")
+@click.option(
+    "--seconds", default=180.0, show_default=True, type=click.FloatRange(5, 86_400), help="How long to compare."
+)
 @click.option("--simulate", is_flag=True, help="Also simulate the same world, requests and polls.")
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw freshness over time here.")
 @click.option(
@@ -591,9 +587,9 @@ async def _serve(
         def look() -> None:
             now = site.elapsed
             held = [f"{name} {site.board.freshness_now(name, now):.3f}" for name in site.board.visits]
-            click.echo(f"{now:.0f} s: {', '.join(held) or 'nobody has come yet'}", err=True)
+            click.echo(f"{now:.0f} s: {', '.join(held) or 'no crawler has come yet'}", err=True)
 
-        living = asyncio.create_task(until(site, seconds, look, LOOK_SECONDS))
+        living = asyncio.create_task(until(site, seconds, look, 10.0))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, living.cancel)
         await asyncio.wait([living])

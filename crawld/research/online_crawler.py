@@ -15,11 +15,11 @@ from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import Prior, first_guess
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Floats, Histories
 from crawld.model.signal import SOURCES, sitemap_source
+from crawld.model.units import DAY
 from crawld.research.crawler import UNBOUND, Learnt
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
-from crawld.store.contract import Floats
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,13 @@ class OnlineCrawlerLimits:
 LIMITS = OnlineCrawlerLimits()
 
 
-# Histories of pages kept in memory, as the store would give them: for learning without a database.
-
-
 class MemoryHistories:
-    """What crawls found, page by page; pages are numbered from 0 and `hosts` names the host of each."""
+    """Histories of pages in memory, as the store would give them; `hosts` names the host of each page, from 0 on."""
 
-    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), most_rows: int = LIMITS.max_rows) -> None:
+    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), max_rows: int = LIMITS.max_rows) -> None:
         pages = len(hosts)
         self._hosts = np.array(hosts, object)
-        self._most = most_rows
+        self._max_rows = max_rows
         self._count = np.zeros(pages, np.int64)
         self._first, self._last = np.full((2, pages), np.nan)
         self._heard = np.zeros((pages, sources), np.int64)
@@ -58,7 +55,7 @@ class MemoryHistories:
         self._heard[page, source] += 1
 
     def heard_many(self, pages: Ints, counts: Ints) -> None:
-        """So many signals of each page and source were counted."""
+        """Counts signals by page and source."""
         self._heard[pages] += counts
 
     def begin(self, pages: Ints, at: Floats | float) -> None:
@@ -109,8 +106,8 @@ class MemoryHistories:
         full = pages[self._count[pages] == have]
         if not len(full):
             return
-        if have < self._most:
-            more = min(2 * have, self._most) - have
+        if have < self._max_rows:
+            more = min(2 * have, self._max_rows) - have
             for name in ("_at", "_tau", "_changed", "_magnitude", "_signals"):
                 column = getattr(self, name)
                 room = np.zeros((len(column), more, *column.shape[2:]), column.dtype)
@@ -121,17 +118,13 @@ class MemoryHistories:
         self._count[full] -= 1
 
 
-DAY = 86400.0
-"""Seconds in a unit of simulated time: the learner knows real clocks, and takes a unit for a day."""
-
-
 @dataclass(frozen=True, slots=True)
 class OnlineLearning:
-    """How crawld learns: from which prior, in which rounds, and with or without ears for signals."""
+    """Settings of learning: the prior, the rounds, and whether signals are heard."""
 
     prior: Prior | None = None  # None: the daemon's first guess; rates are per second
     round_share: float = 0.01  # of the pages are crawled between two rounds, at least one
-    most_updates: int = 3  # of a round: pages whose host's prior moved are fitted again
+    max_updates: int = 3  # of a round: pages whose host's prior moved are fitted again
     signals: bool = True
     significance: bool = False  # whether changes are weighed by how much of the text they change
 
@@ -154,15 +147,15 @@ class SchedulerSink:
         """Let the scheduler weigh changes by how much of the text they change."""
         self._scheduler.signify(page_ids, significance)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Let freshness go by the hosts' clocks."""
         for host, curve in curves.items():
-            self._scheduler.age_by(self._numbers[host], curve)
+            self._scheduler.set_age_curve(self._numbers[host], curve)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What crawls before the start have found, as a restart gives it back; times are seconds."""
+    """Findings of crawls before the start, as a restart gives them back; times are seconds."""
 
     histories: MemoryHistories
     last: Floats  # by page: its last crawl
@@ -173,7 +166,7 @@ class Past:
 class OnlineCrawler:
     """crawld as the daemon runs it, in a world; `copies` says whether pages there from the start have been copied.
 
-    With a past it goes on from there. With a gate whoever drives it asks the gate.
+    With a past it goes on from there. With a gate the caller asks the gate.
     """
 
     def __init__(
@@ -246,7 +239,7 @@ class OnlineCrawler:
 
     def learn(self, now: float) -> None:
         """One round: updates on pages with new crawls first, then on those whose host's prior moved."""
-        for _ in range(self._how.most_updates):
+        for _ in range(self._how.max_updates):
             dirty = [*islice(self._dirty, LIMITS.batch)]
             waiting = dict.fromkeys([*dirty, *islice(self._again, LIMITS.batch - len(dirty))])
             if not waiting:
@@ -259,7 +252,7 @@ class OnlineCrawler:
             self._again |= dict.fromkeys(update.again.tolist())
 
     def beliefs(self) -> Learnt:
-        """What is believed of every page now, per unit of simulated time."""
+        """Beliefs on every page now, per unit of simulated time."""
         held = [self.scheduler.standing(page) for page in range(self._world.population.pages)]
         rows = np.array([(one.alpha * DAY, one.shape, one.kappa[0], one.gamma[0] * DAY) for one in held if one])
         return Learnt(*rows.T.copy())

@@ -16,8 +16,6 @@ import numpy as np
 from crawld.research.engine import SimulatedCrawler
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 
-# When other crawlers ask a page again: each peer's own rule with the constants it ships; time is in days.
-
 MINUTE, HOUR, WEEK = 1 / 1440, 1 / 24, 7.0
 
 
@@ -25,12 +23,12 @@ class RevisitRule(Protocol):
     """One page's timer."""
 
     def next_visit(self, now: float, changed: bool | None) -> float:
-        """When to ask again, after a visit that found this; None at the first visit, which compares with nothing."""
+        """Time of the next visit, after one that found this; None at the first visit, which compares with nothing."""
 
 
 @dataclass(slots=True)
 class Fixed:
-    """The same interval whatever was found; inf: never again."""
+    """A fixed interval; inf: never again."""
 
     interval: float
 
@@ -231,7 +229,7 @@ class PassCrawler:
 
 
 class Norconex(PassCrawler):
-    """Where a page has a lastmod it is asked again if and only if that is newer than the last visit; else always."""
+    """Norconex: a page with a lastmod is asked again if that is newer than the last visit, any other always."""
 
     def __init__(self, world: World, *, copies: bool, period: float) -> None:
         super().__init__(world, copies=copies, period=period)
@@ -241,7 +239,7 @@ class Norconex(PassCrawler):
             self._lastmod[world.listed] = -np.inf
 
     def wants(self, page: int) -> bool:
-        """By its lastmod where there is one."""
+        """Decides by the lastmod where there is one."""
         return bool(np.isnan(self._lastmod[page]) or self._lastmod[page] > self._visited[page])
 
     def settle(self, page: int, now: float, changed: bool) -> None:
@@ -277,7 +275,7 @@ class Marginalia(PassCrawler):
         return float(min(max(self._same[host] / asked, low), high)) if asked else 0.0
 
     def wants(self, page: int) -> bool:
-        """By chance."""
+        """Decides by chance."""
         chance = self.skip_chance(self._host[page])
         return chance == 0.0 or bool(self._random.random() >= chance)
 
@@ -304,29 +302,31 @@ def _every(days: float) -> Callable[..., SimulatedCrawler]:
     return _timer(partial(Fixed, days))
 
 
-DAILY = 1.0
-"""The period that is taken for crawlers which leave it to cron."""
-JAVA = partial(NutchAdaptive, 0.2, 0.2, 0.2)
-HTML = partial(NutchAdaptive, 0.2, 0.2, 0.3)
-NEWS = partial(StormCrawlerAdaptive, 0.5, 0.2, 90, 90 * 1440)
 PEERS: dict[str, Peer] = {
     "nutch": Peer("every 30 days", _every(30.0)),
     "nutch-adaptive": Peer("× .8 after a change, × 1.4 without, leaning to the last change", _timer(NutchAdaptive)),
-    "nutch-adaptive-java": Peer("the same with the code's own defaults, × .8 and × 1.2", _timer(JAVA)),
-    "nutch-mime-html": Peer("the same by MIME type, × .8 and × 1.2 for HTML", _timer(HTML)),
+    "nutch-adaptive-java": Peer(
+        "the same with the code's own defaults, × .8 and × 1.2", _timer(partial(NutchAdaptive, 0.2, 0.2, 0.2))
+    ),
+    "nutch-mime-html": Peer(
+        "the same by MIME type, × .8 and × 1.2 for HTML", _timer(partial(NutchAdaptive, 0.2, 0.2, 0.3))
+    ),
     "stormcrawler": Peer("every day", _every(1.0)),
     "stormcrawler-adaptive": Peer("half way to an hour after a change, × 1.5 without", _timer(StormCrawlerAdaptive)),
-    "news-crawl": Peer("a fifth of the way to 90 minutes after a change, × 1.5 without", _timer(NEWS)),
+    "news-crawl": Peer(
+        "a fifth of the way to 90 minutes after a change, × 1.5 without",
+        _timer(partial(StormCrawlerAdaptive, 0.5, 0.2, 90, 90 * 1440)),
+    ),
     "frontera": Peer("every day", _every(1.0)),
     "changedetection.io": Peer("every 3 hours", _every(3 * HOUR)),
-    "urlwatch": Peer("all pages once a day, by cron", partial(PassCrawler, period=DAILY)),
+    "urlwatch": Peer("all pages once a day, by cron", partial(PassCrawler, period=1.0)),
     "huginn": Peer("every 12 hours", _every(12 * HOUR)),
     "miniflux": Peer("every hour", _every(HOUR)),
     "miniflux-frequency": Peer("by the changes found in the past week, 5 minutes to a day", _timer(MinifluxFrequency)),
     "freshrss": Peer("every hour", _every(HOUR)),
     "freshrss-autottl": Peer("by the changes found in the past 30 days, an hour to a day", _timer(FreshRssAutoTtl)),
     "reader": Peer("every hour", _every(HOUR)),
-    "norconex": Peer("daily; pages with a lastmod if and only if it moved", partial(Norconex, period=DAILY)),
+    "norconex": Peer("daily; pages with a lastmod if and only if it moved", partial(Norconex, period=1.0)),
     "marginalia": Peer("in passes, skipping pages of hosts that were found unchanged", Marginalia),
     "crawl-once": Peer("never again: Heritrix, Scrapy, Crawlee, BUbiNG as they come", _every(np.inf)),
 }

@@ -20,12 +20,11 @@ from crawld.research.scenario import Scenario, Size, noisy_scenario
 from crawld.research.site import LabSite
 
 Floats = NDArray[np.float64]
-PROACTIVE, THROUGH, BOTH = "proactive", "through", "both"
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderDemand:
-    """How pages are read: reads for each change of the site, by how much more some are read than others, and waits."""
+    """Demand of readers: reads for each change of the site, their skew over pages, and waits."""
 
     reads_per_change: float = 1.0
     zipf: float = 0.0
@@ -35,7 +34,7 @@ class ReaderDemand:
     seed: int = 1
 
     def weights(self, pages: int) -> Floats:
-        """What part of the reads goes to each page; which page is read most is drawn by lot."""
+        """Share of the reads that goes to each page; which page is read most is drawn by lot."""
         ranks = np.random.default_rng(self.seed).permutation(pages) + 1.0
         weights = ranks**-self.zipf
         return np.asarray(weights / weights.sum())
@@ -43,7 +42,7 @@ class ReaderDemand:
 
 @dataclass(slots=True)
 class ReadLog:
-    """What the readers of one daemon got: when, whether it was what the page was then, and how long they waited."""
+    """Reads of one daemon's copies: when, whether each was current, and how long the reader waited."""
 
     at: list[float] = field(default_factory=list)
     fresh: list[bool] = field(default_factory=list)
@@ -65,7 +64,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadFinish:
-    """How a trial ended."""
+    """The end of a trial."""
 
     finish: Finish
     logs: Mapping[str, ReadLog]
@@ -140,9 +139,9 @@ class ReadTrial:
 
     async def _one(self, client: Client, name: str, page: int) -> None:
         log, began = self._logs[name], self._site.elapsed
-        wait = 0.0 if name == PROACTIVE else self._wait
+        wait = 0.0 if name == "proactive" else self._wait
         try:
-            copy = await client.copy(self._site.url(page), 1.0 if name == THROUGH else None, wait)
+            copy = await client.copy(self._site.url(page), 1.0 if name == "through" else None, wait)
             fresh = self._site.is_current(page, copy.content)
         except NotKeptError:
             fresh = False  # the page has no copy yet

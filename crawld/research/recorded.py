@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawld.model.errors import InputError
+from crawld.model.units import DAY
 from crawld.research.world import Floats, Ints, Population, World
 
 
@@ -33,12 +35,11 @@ class RecordedLimits:
     max_host_share: float = 0.25
     """Of the pages that are taken, at most this share is one host's."""
     max_bad_lines: int = 100
+    polite_days: float = 98.0
+    """14 weeks: how long a page of the PoliteCrawling set is drawn that has a rate and no history."""
 
 
 LIMITS = RecordedLimits()
-
-
-DAY = 86400.0
 
 
 def history_files(folder: Path) -> list[Path]:
@@ -66,17 +67,17 @@ def load_history(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def recorded_world(path: Path, most_pages: int | None = None, offset: int = 0) -> World:
-    """The history in a file, all pages equally important; of more than `most_pages` every k-th from `offset` on."""
-    return world_of(load_history(path), most_pages, offset)
+def recorded_world(path: Path, max_pages: int | None = None, offset: int = 0) -> World:
+    """The history in a file, all pages equally important; of more than `max_pages` every k-th from `offset` on."""
+    return world_of(load_history(path), max_pages, offset)
 
 
-def world_of(arrays: dict[str, NDArray[Any]], most_pages: int | None = None, offset: int = 0) -> World:
-    """The same of arrays that have been read."""
+def world_of(arrays: dict[str, NDArray[Any]], max_pages: int | None = None, offset: int = 0) -> World:
+    """Makes a world of arrays that have been read."""
     first = float(arrays["birth"].min())
     seen_last = [float(arrays[name].max(initial=0)) for name in ("commit_t", "end", "change_t") if name in arrays]
     end = (max(seen_last) - first) / DAY
-    step = -(-len(arrays["birth"]) // (most_pages or len(arrays["birth"])))
+    step = -(-len(arrays["birth"]) // (max_pages or len(arrays["birth"])))
     chosen = np.arange(offset % step, len(arrays["birth"]), step)
     births = ((arrays["birth"] - first) / DAY)[chosen]
     deaths = np.where(arrays["death"] > 0, (arrays["death"] - first) / DAY, end)[chosen]
@@ -160,12 +161,12 @@ def _listed(world: World) -> NDArray[np.bool_]:
 
 
 def last_days(world: World, days: float) -> World:
-    """What happened in the last days, counted from their beginning, to the pages that lived to see them."""
+    """Cuts the last days out, for the pages alive in them; time counts from their beginning."""
     return window(world, world.horizon - days, days)
 
 
 def window(world: World, start: float, days: float) -> World:
-    """What happened in the days from `start` on, counted from there, to the pages that lived to see them."""
+    """Cuts the days from `start` on out, for the pages alive in them; time counts from there."""
     end = start + days
     alive = np.flatnonzero((world.died > start) & (world.born < end))
     seen = of_pages(world, alive)
@@ -212,7 +213,7 @@ def of_pages(world: World, pages: Ints) -> World:
 
 
 def measured_rates(world: World) -> World:
-    """The same world whose population has each page's mean rate of change while it lived in it."""
+    """Gives a world's population each page's mean rate of change while it lived."""
     lived = np.maximum(world.died - world.born, 1.0 / 24.0)
     return replace(world, population=replace(world.population, delta=np.diff(world.change_offsets) / lived))
 
@@ -238,20 +239,19 @@ def draw_window(world: World, pages: int, changes: int, stream: np.random.Genera
     return best
 
 
-# Reads the PoliteCrawling set (Kolobov et al. 2019): 18.5 M URLs, crawled about daily for 14 weeks, as five TSV
-# files.
+class PoliteFile(StrEnum):
+    """The TSV files of the PoliteCrawling set (Kolobov et al. 2019): 18.5 M URLs, crawled about daily for 14 weeks."""
 
-URLS, HOSTS, IMPORTANCE = "url_urlid_hostid", "host_hostid_isconstrained", "urlid_imp"
-HISTORIES, RELIABLE = "urlid_offset_history", "urlid_chrate_compl_obs_hist"
-FILES = (URLS, HOSTS, IMPORTANCE, HISTORIES, RELIABLE)
-DAYS = 98.0
-"""14 weeks: how long a page is drawn that has a rate and no history."""
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+    URLS = "url_urlid_hostid"
+    HOSTS = "host_hostid_isconstrained"
+    IMPORTANCE = "urlid_imp"
+    HISTORIES = "urlid_offset_history"
+    RELIABLE = "urlid_chrate_compl_obs_hist"
 
 
 def is_polite_crawling(folder: Path) -> bool:
     """Whether the folder holds files of that set."""
-    return folder.is_dir() and any(_found(folder, name) for name in FILES)
+    return folder.is_dir() and any(_found(folder, name) for name in PoliteFile)
 
 
 def polite_crawling_world(folder: Path, pages: int, seed: int = 1) -> World:
@@ -275,7 +275,7 @@ class _Sample:
 
     def __init__(self, folder: Path, pages: int, seed: int) -> None:
         self._folder, self._seed = folder, seed
-        sizes = Counter(columns[2] for columns in _tsv_rows(folder, URLS, 3))
+        sizes = Counter(columns[2] for columns in _tsv_rows(folder, PoliteFile.URLS, 3))
         names = sorted(sizes)
         room, largest = pages, max(1, int(LIMITS.max_host_share * pages))
         self._taken: dict[str, int] = {}  # by host, how many of its pages
@@ -285,20 +285,20 @@ class _Sample:
             if not room:
                 break
         self._pages: dict[str, _RecordedPage] = {}
-        for _, number, host in _tsv_rows(folder, URLS, 3):
+        for _, number, host in _tsv_rows(folder, PoliteFile.URLS, 3):
             if self._taken.get(host, 0) > 0 and number not in self._pages:
                 self._taken[host] -= 1
                 self._pages[number] = _RecordedPage(number, host)
 
     def world(self) -> World:
         """Everything known of the pages; those of which nothing was seen are left out."""
-        for number, importance in _tsv_rows(self._folder, IMPORTANCE, 2):
+        for number, importance in _tsv_rows(self._folder, PoliteFile.IMPORTANCE, 2):
             if number in self._pages:
                 self._pages[number].importance = max(_figure(importance), 0.0)
-        for number, offset, history in _tsv_rows(self._folder, HISTORIES, 3):
+        for number, offset, history in _tsv_rows(self._folder, PoliteFile.HISTORIES, 3):
             if number in self._pages:
                 self._take_history(self._pages[number], max(_figure(offset), 0.0), history)
-        for number, rate in _tsv_rows(self._folder, RELIABLE, 2):
+        for number, rate in _tsv_rows(self._folder, PoliteFile.RELIABLE, 2):
             if number in self._pages:
                 self._take_rate(self._pages[number], _figure(rate))
         pages = [page for page in self._pages.values() if page.end > page.birth]
@@ -307,7 +307,7 @@ class _Sample:
         return self._joined(pages)
 
     def _take_history(self, page: _RecordedPage, offset: float, history: str) -> None:
-        figures = np.array(_NUMBER.findall(history), float)
+        figures = np.array(re.findall(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", history), float)
         if len(figures) % 2 or not len(figures) or (figures[0::2] < 0).any():
             return
         ends = offset + np.cumsum(figures[0::2])
@@ -320,8 +320,10 @@ class _Sample:
         page.reliable = True
         if page.end <= page.birth and rate > 0:
             stream = np.random.default_rng([self._seed, *page.number.encode()])
-            page.end = DAYS
-            page.changes = np.sort(stream.uniform(0.0, DAYS, stream.poisson(min(rate, 100.0) * DAYS)))
+            page.end = LIMITS.polite_days
+            page.changes = np.sort(
+                stream.uniform(0.0, LIMITS.polite_days, stream.poisson(min(rate, 100.0) * LIMITS.polite_days))
+            )
 
     @staticmethod
     def _joined(pages: list[_RecordedPage]) -> World:
@@ -358,7 +360,7 @@ def _tsv_rows(folder: Path, name: str, columns: int) -> Iterator[list[str]]:
     """The lines of a file that have so many columns; an error where nearly none has."""
     path = _found(folder, name)
     if path is None:
-        raise InputError(f"{folder} has no file {name}: the PoliteCrawling set is {', '.join(FILES)}")
+        raise InputError(f"{folder} has no file {name}: the PoliteCrawling set is {', '.join(PoliteFile)}")
     good = bad = 0
     for line in _lines(path):
         cells = line.split("\t", columns - 1)

@@ -1,6 +1,6 @@
 """Policies, other crawlers and papers' learners compared on recorded histories, in simulated time.
 
-Everybody has the same crawls and learns from what they find; crawld's scheduler and learner are the daemon's own.
+All have the same crawls and learn from what they find; crawld's scheduler and learner are the daemon's own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crawld.model.errors import InputError
+from crawld.model.units import DAY
 from crawld.research.contestants import ROUND_ROBIN, contestant
 from crawld.research.engine import Bandwidth, simulate
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.recorded import (
     history_files,
     is_polite_crawling,
@@ -35,14 +36,11 @@ class ReplayedLimits:
     runs: int = 4
     """Simulated runs, each begun later by a part of a round of all pages: at which moments a page's changes are met
     by a crawler that takes turns is luck, in the lab as well."""
-    shortest: float = 30.0
+    min_days: float = 30.0
     """Days that a history lasts at least to take part among others."""
 
 
 LIMITS = ReplayedLimits()
-
-
-# What the simulator makes of a policy in the lab's world: the daemon's own scheduler and learner, without HTTP.
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def as_polled(world: World, visits: Visits) -> World:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What one contestant reached: freshness, its lead over round robin, and how late it was."""
+    """The result of one contestant: freshness, its lead over round robin, and how late it was."""
 
     crawler: str
     freshness: float
@@ -116,10 +114,10 @@ def open_history(path: Path, pages: int, seed: int) -> World:
         hosts = [
             one
             for one in (_sampled(recorded_world(file), each, seed) for file in files)
-            if one.horizon >= LIMITS.shortest
+            if one.horizon >= LIMITS.min_days
         ]
         if not hosts:
-            raise InputError(f"no history in {path} lasts {LIMITS.shortest:.0f} days")
+            raise InputError(f"no history in {path} lasts {LIMITS.min_days:.0f} days")
         world = together(hosts, min(host.horizon for host in hosts))
     elif path.exists():
         world = _sampled(recorded_world(path), pages, seed)
@@ -131,7 +129,7 @@ def open_history(path: Path, pages: int, seed: int) -> World:
 
 
 def weighted(world: World, importance: ArrayLike) -> World:
-    """The same world with pages of that importance."""
+    """Gives the pages of a world another importance."""
     return replace(world, population=replace(world.population, mu=np.asarray(importance, float)))
 
 

@@ -1,4 +1,4 @@
-"""What the lab serves: a world of the simulator in real seconds, spread over host names."""
+"""Scenarios of the lab: a world of the simulator in real seconds, spread over host names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,13 +40,13 @@ class Scenario:
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """Number of pages."""
         return self.world.population.pages
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a world is wanted: pages, hosts, how long it lives, and how often something in it changes."""
+    """Size of a world: pages, hosts, how long it lives, and how often something in it changes."""
 
     pages: int = 200
     hosts: int = 4
@@ -107,7 +107,7 @@ def _lasting(world: World) -> World:
 
 
 def in_seconds(world: World, unit: float) -> World:
-    """The same world where a unit of its time takes so many seconds."""
+    """Stretches a world so that a unit of its time takes so many seconds."""
     p = world.population
     return replace(
         world,
@@ -126,25 +126,23 @@ def _times(column: Floats | None, unit: float) -> Floats | None:
     return None if column is None else column * unit
 
 
-# The demo's scenario: three hosts; one sitemap is honest, one stamps every page, and one stands still.
-
-HOSTS = ("honest", "stamped", "frozen")
-INTERVALS = ((1.5, 5.0), (8.0, 40.0), (150.0, 3000.0))
-"""Mean seconds between changes: a third of the pages each is restless, lively, and quiet."""
-
-
 def living_scenario(pages: int, seconds: float, seed: int = LIMITS.typical) -> Scenario:
-    """So many pages that live for that time and somewhat longer."""
+    """The demo's scenario: so many pages that live for that time and somewhat longer.
+
+    Of its three hosts one has an honest sitemap, one stamps every page, and one stands still.
+    """
+    hosts = ("honest", "stamped", "frozen")
+    intervals = ((1.5, 5.0), (8.0, 40.0), (150.0, 3000.0))  # mean seconds between changes, of a third of the pages each
     rng = np.random.default_rng(seed)
     horizon = 2.0 * seconds + 60.0
     changes, importance = [], []
     for page in range(pages):
-        low, high = INTERVALS[page // len(HOSTS) % len(INTERVALS)]
+        low, high = intervals[page // len(hosts) % len(intervals)]
         interval = np.exp(rng.uniform(np.log(low), np.log(high)))
         at = np.cumsum(rng.exponential(interval, size=int(2.0 * horizon / interval) + 20))
         changes.append(at[at < horizon])
         importance.append(round(float(10.0 / (1.0 + rng.integers(0, 20))), 2))
-    host = np.arange(pages) % len(HOSTS)
+    host = np.arange(pages) % len(hosts)
     told = Announced.merged([*(_honest(page, changes[page]) for page in np.flatnonzero(host == 0).tolist()),
                              _stamped(np.flatnonzero(host == 1), horizon)])  # fmt: skip
     rates, nothing = np.array([len(one) for one in changes]) / horizon, np.zeros(pages)
@@ -160,7 +158,7 @@ def living_scenario(pages: int, seconds: float, seed: int = LIMITS.typical) -> S
         hosts=host,
         listed=np.ones(pages, bool),
     )
-    return Scenario(world, HOSTS, (True,) * len(HOSTS))
+    return Scenario(world, hosts, (True,) * len(hosts))
 
 
 def _honest(page: int, changes: np.ndarray) -> Announced:

@@ -13,7 +13,7 @@ WARM_UP = 1 / 3
 
 @dataclass(slots=True)
 class Visits:
-    """What was served to one crawler: copies by time and page, and how its requests were answered."""
+    """Copies served to one crawler by time and page, and counts of its answers."""
 
     pages: int
     times: list[float] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Visits:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How well one crawler did from `start` to `end`, in seconds of the site."""
+    """Score of one crawler from `start` to `end`, in seconds of the site."""
 
     freshness: float
     series: tuple[tuple[float, float], ...]  # middle of each span of time, and the freshness in it
@@ -61,7 +61,7 @@ class Score:
 
 
 class Scoreboard:
-    """What was served to whom, and what that was worth."""
+    """Visits and scores of all crawlers."""
 
     def __init__(self, world: World) -> None:
         self._world = world

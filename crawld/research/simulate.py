@@ -1,5 +1,6 @@
 """`crawld simulate`: the experiments of the papers, run with the daemon's own scheduler."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ INTERRUPTED = 130
 )
 @click.option("--repeat", "--seeds", type=int, help="Worlds to draw for each of them [default: the experiment's own].")
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same worlds.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes to run at once.")
+@click.option("--jobs", type=int, help="Processes to run at once [default: one for each core].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the figure, as SVG.")
 def command(
@@ -30,7 +31,7 @@ def command(
     pages: str | None,
     repeat: int | None,
     seed: int,
-    jobs: int,
+    jobs: int | None,
     as_json: bool,
     plot: Path | None,
 ) -> None:
@@ -47,6 +48,7 @@ def command(
     experiment = _chosen(name, EXPERIMENTS)
     sizes = _sizes(pages, experiment)
     repeats = _at_least("--repeat", experiment.repeats if repeat is None else repeat, 1)
+    jobs = os.cpu_count() or 1 if jobs is None else jobs
     _at_least("--jobs", jobs, 1)
     _at_least("--seed", seed, 0)
     if plot is not None and not plot.absolute().parent.is_dir():

@@ -38,9 +38,6 @@ class ResearchSiteLimits:
 LIMITS = ResearchSiteLimits()
 
 
-# What a world's sitemaps say at a moment: of each page, the lastmod that the last signal published.
-
-FIRST_DAY = datetime(2100, 1, 1, tzinfo=UTC)
 """Where a sitemap knows days only: the world's first day. Its days pass in seconds, so no real date would do."""
 
 
@@ -74,20 +71,13 @@ class Lastmods:
         if np.isnan(claim):
             return f"unknown ({published})"
         if span > 0:
-            return f"{FIRST_DAY + timedelta(days=int(claim // span)):%Y-%m-%d}"
+            return f"{datetime(2100, 1, 1, tzinfo=UTC) + timedelta(days=int(claim // span)):%Y-%m-%d}"
         return self._moment(claim)
 
     def _moment(self, seconds: float) -> str:
         return datetime.fromtimestamp(self._began + seconds, UTC).isoformat(timespec="milliseconds")
 
 
-DOMAIN = "localhost"
-XML = '<?xml version="1.0" encoding="UTF-8"?>'
-SITEMAP_SCHEMA = "http://www.sitemaps.org/schemas/sitemap/0.9"
-WORDS = (
-    "amber", "bridge", "copper", "garden", "harbour", "lantern", "meadow", "orchard", "quarry", "river", "silver",
-    "tower", "valley", "winter",
-)  # fmt: skip
 REFUSALS: tuple[tuple[int, dict[str, str], str], ...] = (
     (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>"),
     (401, {"WWW-Authenticate": "Bearer"}, "log in first"),
@@ -96,8 +86,6 @@ REFUSALS: tuple[tuple[int, dict[str, str], str], ...] = (
     (451, {}, "not in this country"),
 )
 """How pages that turn crawlers away do it, in turn: status, headers and text."""
-SCORES = "/lab/score"
-"""Where everyone's scores are, as JSON."""
 
 
 class LabSite:
@@ -155,7 +143,7 @@ class LabSite:
 
     def origin(self, host: int) -> str:
         """The beginning of the URLs of a host."""
-        return f"http://{self.scenario.hosts[host]}.{DOMAIN}:{self._port}"
+        return f"http://{self.scenario.hosts[host]}.localhost:{self._port}"
 
     def url(self, page: int) -> str:
         """The URL of a page."""
@@ -174,8 +162,8 @@ class LabSite:
     # -- answers ----------------------------------------------------------------------------------------------------
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        name = request.headers.get("Host", "").partition(":")[0].removesuffix(f".{DOMAIN}")
-        if request.path == SCORES:
+        name = request.headers.get("Host", "").partition(":")[0].removesuffix(".localhost")
+        if request.path == "/lab/score":
             return web.json_response({name: asdict(score) for name, score in self.board.scores(self.elapsed).items()})
         visits = self.board.of(request.headers.get("User-Agent", "unknown").split("/")[0].split(" ")[0])
         if name not in self.scenario.hosts:
@@ -209,7 +197,10 @@ class LabSite:
             f"<url><loc>{self.url(page)}</loc>{f'<lastmod>{escape(text)}</lastmod>' if text else ''}</url>"
             for page, text in said
         )
-        text = f'{XML}<urlset xmlns="{SITEMAP_SCHEMA}">{rows}</urlset>'
+        text = (
+            '<?xml version="1.0" encoding="UTF-8"?>'
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</urlset>'
+        )
         return web.Response(content_type="application/xml", text=text)
 
     def _page(self, page: int, request: web.Request, visits: Visits) -> web.Response:
@@ -236,7 +227,11 @@ class LabSite:
         """A page with some text that stays and some that is this version's own."""
         title = f"Page {page} of {self.scenario.hosts[self._host_of[page]]}"
         picked = blake2b(f"{page} {version}".encode(), digest_size=LIMITS.news).digest()
-        news = " ".join(WORDS[byte % len(WORDS)] for byte in picked)
+        words = (
+            "amber", "bridge", "copper", "garden", "harbour", "lantern", "meadow", "orchard", "quarry", "river",
+            "silver", "tower", "valley", "winter",
+        )  # fmt: skip
+        news = " ".join(words[byte % len(words)] for byte in picked)
         return (
             f"<!doctype html><html><head><title>{title}</title></head><body><h1>{title}</h1>"
             f"<p>{news}, says version {version}.</p><p>Whatever else the page says stays as it was.</p></body></html>"

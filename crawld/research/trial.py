@@ -61,7 +61,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a contestant reached at one size: mean and standard error over the repeats, of each measure."""
+    """Result of a contestant at one size: mean and standard error over the repeats, of each measure."""
 
     policy: str
     pages: int
@@ -177,14 +177,10 @@ def standard_error(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-# What an experiment found, as JSON, as tables and as a chart.
-
 SERIES = "@"
 """A measure called `accuracy@40` is the accuracy in the span of time that ends at 40: a point of a curve."""
 PERCENT = "_percent"
 """A measure called so tells a loss: its standard error is told too."""
-COLUMN_GAP = 3
-"""What a column of a table takes beside its cells."""
 
 
 def as_json(outcome: Outcome) -> str:
@@ -246,17 +242,18 @@ def print_tables(outcome: Outcome, console: Console) -> None:
 
 
 def _tables(extra: Sequence[str], rows: Sequence[Row], outcome: Outcome, width: int) -> Iterator[Table]:
-    """What was reached, and where that is too wide for one table the further measures in tables of their own."""
+    """Tables of the results; measures that do not fit the first one stand in tables of their own."""
     sizes = outcome.experiment.x_axis
     columns = [(outcome.experiment.measured, [f"{row.means['accuracy']:.4f}" for row in rows])]
     columns.append(("± stderr", [_error(row.errors["accuracy"]) for row in rows]))
     columns += [_column(name, rows) for name in extra]
     names = max([len("policy"), *(len(row.policy) for row in rows)])
-    begin = names + max([len(sizes), *(len(str(row.pages)) for row in rows)]) + 2 * COLUMN_GAP + 1
+    gap = 3
+    begin = names + max([len(sizes), *(len(str(row.pages)) for row in rows)]) + 2 * gap + 1
     while columns:
         taken, used = 0, begin
         while taken < len(columns):
-            used += max(len(columns[taken][0]), *map(len, columns[taken][1])) + COLUMN_GAP
+            used += max(len(columns[taken][0]), *map(len, columns[taken][1])) + gap
             if used > width and taken:
                 break
             taken += 1

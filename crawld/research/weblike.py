@@ -12,13 +12,15 @@ from typing import Self
 
 import numpy as np
 
-from crawld.research.world import HOSTS, Floats, Ints, Population, World, page_stream
+from crawld.research.world import Floats, Ints, Population, Stream, World, page_stream
 
 
 @dataclass(frozen=True)
 class WeblikeLimits:
     """Numbers that bound and tune this module."""
 
+    late: float = 7.0
+    """Days between two issues of a sitemap that is late."""
     poll: float = 1.0 / 24.0
     """Days between two polls of a sitemap: what moved in between is seen at once."""
     told: float = 0.95
@@ -36,14 +38,8 @@ class WeblikeLimits:
 LIMITS = WeblikeLimits()
 
 
-# What the sitemaps of weblike worlds say: honest ones, and the ways in which real ones mislead.
-
-LATE = 7.0
-"""Days between two issues of a sitemap that is late."""
-
-
 class Sitemap(StrEnum):
-    """How the lastmods of a host come about."""
+    """Kinds of sitemaps, by how their lastmods come about."""
 
     NONE = "none"
     HONEST = "honest"  # a lastmod moves with its page, nearly always
@@ -51,10 +47,6 @@ class Sitemap(StrEnum):
     STATIC = "static"  # lastmods are there and never move
     DATE_ONLY = "date-only"  # honest, but the second change of a day cannot be told from the first
     LATE = "late"  # honest, but issued once a week
-
-
-KINDS = tuple(Sitemap)
-"""Every kind in a fixed order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +69,7 @@ class Announced:
         return cls(seen[order], pages[order], claims[order], spans[order])
 
     def shifted(self, first: int) -> "Announced":
-        """The same with pages counted from `first`."""
+        """Counts the pages from `first` on."""
         return Announced(self.seen, self.pages + first, self.claims, self.spans)
 
 
@@ -91,7 +83,7 @@ def in_batches(stream: np.random.Generator, kind: Sitemap, changes: list[Floats]
 
 
 def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], days: float) -> Announced:
-    """What the sitemap tells of these changes, in no order."""
+    """Signals of the sitemap for these changes, in no order."""
     at = np.concatenate(changes)
     page = np.repeat(np.arange(len(changes)), [len(one) for one in changes])
     if kind in {Sitemap.NONE, Sitemap.STATIC}:
@@ -108,7 +100,7 @@ def announce(stream: np.random.Generator, kind: Sitemap, changes: list[Floats], 
     at = np.concatenate([at, stream.uniform(0.0, days, false)])
     page = np.concatenate([page, stream.integers(0, len(changes), false)])
     if kind is Sitemap.LATE:
-        return _claimed(LATE * np.ceil(at / LATE), page, at, days)
+        return _claimed(LIMITS.late * np.ceil(at / LIMITS.late), page, at, days)
     if kind is Sitemap.DATE_ONLY:
         order = np.lexsort((at, page))
         at, page = at[order], page[order]
@@ -137,7 +129,7 @@ def _claimed(seen: Floats, page: Ints, claims: Floats, days: float, span: float 
 
 @dataclass(frozen=True, slots=True)
 class Honesty:
-    """How signals of recorded pages are drawn: shares of changes told and of signals that are true, days until seen."""
+    """Distribution of signals for recorded pages: shares of changes told and of true signals, days until seen."""
 
     recall: float
     precision: float
@@ -200,12 +192,9 @@ def _signalled(world: World, seen: Floats, pages: Ints) -> World:
     )
 
 
-WEEK, HOURS = 7.0, 24
-
-
 @dataclass(frozen=True, slots=True)
 class SiteStyle:
-    """How the pages of one host live."""
+    """The style of one host's pages."""
 
     pages: int
     rate: float = 0.05  # changes a day of a page that changes, mass events left out: the median over pages
@@ -233,10 +222,10 @@ def draw_styles(hosts: int, pages: int, key: int, sitemap: Sitemap | None = None
     """
     shares = 1.0 / np.arange(1, hosts + 1)
     ends = np.rint(np.cumsum(shares) / shares.sum() * pages).astype(int)
-    kinds = cycle(KINDS) if sitemap is None else cycle([sitemap])
+    kinds = cycle(Sitemap) if sitemap is None else cycle([sitemap])
     styles = []
     for host, (size, kind) in enumerate(zip(np.diff(ends, prepend=0), islice(kinds, hosts), strict=True)):
-        stream = page_stream(key, host, HOSTS)
+        stream = page_stream(key, host, Stream.HOSTS)
         styles.append(
             SiteStyle(
                 pages=int(size),
@@ -257,7 +246,7 @@ def draw_weblike(styles: Sequence[SiteStyle], days: float, key: int, *, zipf: bo
     announced: list[Announced] = []
     first = 0
     for host, style in enumerate(styles):
-        stream = np.random.Generator(np.random.Philox(key=[key, host], counter=[0, 0, 1, HOSTS]))
+        stream = np.random.Generator(np.random.Philox(key=[key, host], counter=[0, 0, 1, Stream.HOSTS]))
         drawn = in_batches(stream, style.sitemap, _changes(stream, style, days), days)
         changes += drawn
         announced.append(announce(stream, style.sitemap, drawn, days).shifted(first))
@@ -286,14 +275,14 @@ def weblike(
 
 
 def evenly_important(world: WeblikeWorld) -> WeblikeWorld:
-    """The same world with every page as important as any other."""
+    """Gives all pages of a world the same importance."""
     return replace(world, population=replace(world.population, mu=np.ones(world.population.pages)))
 
 
 def _population(changes: Sequence[Floats], days: float, key: int, *, zipf: bool) -> Population:
     pages = len(changes)
     nothing = np.zeros(pages)
-    ranks = np.random.Generator(np.random.Philox(key=[key, pages], counter=[0, 0, 2, HOSTS])).permutation(pages)
+    ranks = np.random.Generator(np.random.Philox(key=[key, pages], counter=[0, 0, 2, Stream.HOSTS])).permutation(pages)
     mu = 1.0 / (1.0 + ranks) if zipf else np.ones(pages)
     return Population(mu / mu.mean(), np.array([len(one) for one in changes]) / days, nothing, nothing)
 
@@ -327,10 +316,10 @@ def _drifted(uniform: Floats, slope: Floats) -> Floats:
 
 def _by_calendar(even: Floats, days: float) -> Floats:
     """Times that ran evenly, moved so that working days and busy hours have more of them; whole weeks stay in place."""
-    hours = np.arange(int(np.ceil(days / WEEK)) * 7 * HOURS)
-    busy = np.where(hours // HOURS % 7 < 5, 1.0, LIMITS.weekend) * (
-        1.0 - LIMITS.rhythm * np.cos(2 * np.pi * (hours % HOURS) / HOURS)
+    hours = np.arange(int(np.ceil(days / 7.0)) * 7 * 24)
+    busy = np.where(hours // 24 % 7 < 5, 1.0, LIMITS.weekend) * (
+        1.0 - LIMITS.rhythm * np.cos(2 * np.pi * (hours % 24) / 24)
     )
     passed = np.concatenate([[0.0], np.cumsum(busy)])
-    whole = hours.size / HOURS
-    return np.interp(even, passed / passed[-1] * whole, np.arange(hours.size + 1) / HOURS)
+    whole = hours.size / 24
+    return np.interp(even, passed / passed[-1] * whole, np.arange(hours.size + 1) / 24)

@@ -1,20 +1,27 @@
-"""What happens: when each page changes and when a signal of it arrives, drawn once and the same for every policy."""
+"""Worlds: when each page changes and when signals arrive, drawn once and the same for every policy."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Who the pages are: the true parameters of each, drawn from that page's own random stream.
-
 Floats = NDArray[np.float64]
 Recipe = Callable[[np.random.Generator], tuple[float, float, float, float]]
 """Draws one page's (μ, Δ, λ, ν)."""
 
-PARAMETERS, EVENTS, DELAYS, NOISE, VISITS, HOSTS = range(6)
-"""What a page's random numbers are for; each purpose has a stream of its own."""
+
+class Stream(IntEnum):
+    """Purposes of a page's random numbers; each has a stream of its own."""
+
+    PARAMETERS = 0
+    EVENTS = 1
+    DELAYS = 2
+    NOISE = 3
+    VISITS = 4
+    HOSTS = 5
 
 
 def run_key(seed: int, repeat: int) -> int:
@@ -38,13 +45,13 @@ class Population:
 
     @classmethod
     def draw(cls, recipe: Recipe, pages: int, key: int) -> "Population":
-        """As many pages as asked for, each from its own stream."""
-        rows = np.array([recipe(page_stream(key, page, PARAMETERS)) for page in range(pages)], dtype=float)
+        """Draws so many pages, each from its own stream."""
+        rows = np.array([recipe(page_stream(key, page, Stream.PARAMETERS)) for page in range(pages)], dtype=float)
         return cls(*rows.reshape(pages, 4).T.copy())
 
     @property
     def pages(self) -> int:
-        """How many pages there are."""
+        """Number of pages."""
         return len(self.mu)
 
     @property
@@ -72,7 +79,7 @@ class Population:
         return np.divide(self.lam * self.delta, gamma, out=np.zeros_like(gamma), where=gamma > 0)
 
     def without_signals(self) -> "Population":
-        """The same pages to somebody who hears no signal."""
+        """The same pages without their signals."""
         zero = np.zeros_like(self.mu)
         return Population(self.mu, self.delta, zero, zero)
 
@@ -134,17 +141,17 @@ class World:
 
     @cached_property
     def born(self) -> Floats:
-        """When each page appears; its first copy is taken then and costs nothing."""
+        """Time at which each page appears; its first copy is taken then and costs nothing."""
         return np.zeros(self.population.pages) if self.births is None else self.births
 
     @cached_property
     def died(self) -> Floats:
-        """When each page is gone; that is known at once."""
+        """Time at which each page is gone; that is known at once."""
         return np.full(self.population.pages, self.horizon) if self.deaths is None else self.deaths
 
     @cached_property
     def claims(self) -> Sequence[Claim]:
-        """By signal, what it claims."""
+        """Claim of each signal."""
         if self.signal_claims is None:
             return [NO_CLAIM] * len(self.signal_times)
         until = self.signal_claims + (0.0 if self.signal_spans is None else self.signal_spans)
@@ -181,7 +188,7 @@ def draw_world(
     changes: list[Floats] = []
     signals: list[Floats] = []
     for page in range(pages):
-        stream = page_stream(key, page, EVENTS)
+        stream = page_stream(key, page, Stream.EVENTS)
         drawn = [
             _page_events(stream, phase.population, page, (phase.start, end))
             for phase, end in zip(phases, ends, strict=True)
@@ -189,7 +196,7 @@ def draw_world(
         changes.append(np.concatenate([one[0] for one in drawn]))
         signalled = np.concatenate([one[1] for one in drawn])
         if delay_mean > 0 and len(signalled):
-            signalled += slot * page_stream(key, page, DELAYS).poisson(delay_mean, len(signalled))
+            signalled += slot * page_stream(key, page, Stream.DELAYS).poisson(delay_mean, len(signalled))
         signals.append(signalled)
     times, owners = _in_order_of_arrival(signals, horizon)
     return World(

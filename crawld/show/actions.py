@@ -11,13 +11,129 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from crawld.model.errors import InputError
+from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Wanted
 from crawld.model.units import format_rate, many
 from crawld.model.url import host_of
 from crawld.model.web import Clock
+from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules, Selector, rule_for
-from crawld.store.contract import Action, Listed
-from crawld.store.control import Control, Refreshed
+from crawld.store.pages import Adoption, Listed
+from crawld.store.settings import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What came of reading the settings and the URL list again."""
+
+    applied: Sequence[str] = ()  # settings that took effect
+    waiting: Sequence[str] = ()  # settings that wait for a restart
+    refused: str | None = None  # why everything stayed as it was
+    listed: "ListNews | None" = None  # what the list did; None where there is none
+
+    @property
+    def sentence(self) -> str:
+        """The same for people."""
+        if self.refused is not None:
+            return f"kept the old settings: {self.refused}"
+        applied = ", ".join(self.applied) or "nothing changed"
+        parts = [f"took over the settings: {applied}"]
+        if self.waiting:
+            parts.append(f"after a restart: {', '.join(self.waiting)}")
+        if self.listed is not None:
+            parts.append(f"list: {self.listed.sentence}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """A host after it was steered."""
+
+    state: HostState
+    spacing: float  # seconds between two requests, whoever set it
+    kept: bool  # whether it is in the database; otherwise it is written once the store can write
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What became of a page that was asked for now.
+
+    `state` is crawled, waiting (it is asked as soon as its host may be), refused (robots.txt forbids it), or unknown
+    (it is not on the list); `sentence` says so to people.
+    """
+
+    url: str
+    state: str
+    sentence: str
+    verdict: str | None = None
+    at: float | None = None  # when the request left
+    status: int | None = None
+    trouble: str | None = None
+
+
+class Control(Protocol):
+    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON.
+
+    Whoever changes something in somebody's name does it by `actions`.
+    """
+
+    @property
+    def actions(self) -> "Actions":
+        """What was done to the crawl, and by whom."""
+
+    async def status(self) -> dict[str, object]:
+        """What the daemon is doing now."""
+
+    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+
+    def healthy(self) -> bool:
+        """Whether slots are served and the store takes what is recorded."""
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on; kept over a restart."""
+
+    async def pause(self, *, paused: bool) -> None:
+        """Pause, or go on; kept over a restart."""
+
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> Steered:
+        """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
+
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
+        """Take further pages in."""
+
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here. With `keep_out` no list and no sitemap brings them back."""
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Who listed these pages, by URL: those that are removed come back from there, unless they are kept out."""
+
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
+
+        Those who ask for a page meanwhile share one request. The answer comes when all pages are crawled, or after
+        so many seconds.
+        """
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that the operator has marked as not to be compared."""
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on; kept over a restart."""
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """What of a page counts as a change: the rule of the settings, without what is marked."""
+
+    async def explain(self, page_id: int) -> dict[str, object] | None:
+        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+
+    async def reload(self, *, retire: bool = False) -> Reload:
+        """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +184,7 @@ class ActionStore(Protocol):
 
 
 class Actions:
-    """Implements `interfaces.ActionLog`."""
+    """Does, logs, keeps and undoes everything that people and programs do to a crawl."""
 
     def __init__(self, control: Control, store: ActionStore, clock: Clock) -> None:
         self._control, self._store, self._clock = control, store, clock
@@ -86,7 +202,20 @@ class Actions:
         }
 
     async def act(self, who: str, verb: str, what: What) -> Action:
-        """Do something in somebody's name."""
+        """Do something in somebody's name; InputError where it cannot be done.
+
+        | verb | what | result |
+        |---|---|---|
+        | add | wanted: [[url, importance], …], origin (by hand unless given) | Adoption |
+        | remove | urls | the URLs of pages that were here |
+        | refresh | urls, wait (seconds) | a Refreshed for each |
+        | host | host, and any of blocked, delay, drop_delay | Steered |
+        | bandwidth | rate | None |
+        | pause, resume | | None |
+        | ignore | url, selectors, host (whether on all pages of the host) | the Marks made |
+        | compare | marks (numbers) | None: these parts are compared again |
+        | read | until (a change) | None: changes up to it were seen |
+        """
         if verb not in self._verbs:
             raise InputError(f"{verb!r} is not something that can be done")
         sentence, result, undo = await self._verbs[verb](what)
@@ -99,7 +228,7 @@ class Actions:
         return replace(action, id=await self._store.add_action(action))
 
     async def undo(self, who: str, number: int) -> Action:
-        """Undo an action, once."""
+        """Undo an action; InputError where it is unknown, cannot be undone or was undone already."""
         action = await self.get(number)
         if action is None or action.undo is None:
             raise InputError("this cannot be undone")
@@ -116,7 +245,7 @@ class Actions:
         return next(iter(await self._store.actions(1, number)), None)
 
     async def read_until(self) -> int:
-        """The newest change that was marked as read."""
+        """The newest change that the operator has marked as read, 0 before the first mark."""
         return int(await self._store.setting(READ_UNTIL) or 0)
 
     async def _add(self, what: What) -> Done:

@@ -13,21 +13,20 @@ from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
 from crawld.crawl.reasons import hosts_in_trouble
 from crawld.crawl.slot_log import bottleneck
+from crawld.fetch.robots_cache import RobotsFailure
 from crawld.model.errors import InputError
-from crawld.model.host import MOST_NAMED, HostState, sum_up_turned_away
+from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
 from crawld.model.metrics import HookStanding
 from crawld.model.page import BY_HAND, Mark, Page, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
 from crawld.model.url import host_of, identity
-from crawld.model.web import RobotsFailure
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
-from crawld.show.actions import MARKS, Actions, format_marks, parse_marks, rule_document
+from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.store.contract import ActionLog, Adoption
-from crawld.store.control import Refreshed, Reload, Steered
+from crawld.store.pages import Adoption
 
 log = logging.getLogger("crawld")
 BANDWIDTH, PAUSED = "bandwidth", "paused"
@@ -38,13 +37,13 @@ KEPT_SECONDS = 5.0
 
 
 class Steering:
-    """Implements `interfaces.Control` over the daemon's parts."""
+    """The `Control` of a daemon."""
 
     def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
         self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
         self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
         self._forecasts, self._rules = forecasts, rules
-        self.actions: ActionLog = Actions(self, crawler.store, crawler.clock)
+        self.actions: Actions = Actions(self, crawler.store, crawler.clock)
         self._rate = crawler.status.bandwidth
         self._paused = False
         self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
@@ -109,6 +108,7 @@ class Steering:
             "evaluations": chooser.pages.evaluations,
             "picks": chooser.picks,
             "faults": status.faults,
+            "starting": status.starting,
             "reload_refused": status.reload_refused,
             "list_held_back": status.list_held_back,
             "pid": os.getpid(),
@@ -141,7 +141,7 @@ class Steering:
             "hosts": hosts_in_trouble(self._gate, self._pages, now),
             "robots_unavailable": {
                 "count": len(robots),
-                "worst": [self._robots_trouble(one) for one in robots[:MOST_NAMED]],
+                "worst": [self._robots_trouble(one) for one in robots[:MAX_NAMED]],
             },
             "turned_away": sum_up_turned_away(self._pages.turned_away()),
             "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},

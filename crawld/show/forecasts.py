@@ -20,7 +20,7 @@ from crawld.model.host import HostState
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.status import Counters
-from crawld.store.contract import StoredPages
+from crawld.store.restoring import StoredPages
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StoredScheduler:
             self.gate.restore(state)
         self._put_in(stored)
         for host, curve in curves.items():
-            self.scheduler.age_by(self.gate.host(host), curve)
+            self.scheduler.set_age_curve(self.gate.host(host), curve)
 
     def forecast(
         self, bandwidth: float, rates: Sequence[float], spent: Mapping[str, int], now: float, part: float = 1.0
@@ -77,7 +77,7 @@ class StoredScheduler:
         """
         share = page_share(spent, self._terms.poll_share)
         believed = self.scheduler.believed(now)
-        forecast = Forecast(believed, self.gate.least_spacing(), self._valuation, self._terms.intervals, share)
+        forecast = Forecast(believed, self.gate.min_spacing(), self._valuation, self._terms.intervals, share)
         fresh = self.scheduler.predicted_freshness(now)
         whole = PartForecast(forecast, part) if 0 < part < 1 else forecast
         return forecast_report(whole, bandwidth, rates, self.gate.name, fresh)
@@ -147,7 +147,7 @@ class Forecasts:
 
     def _make(self, valuation: Valuation, share: float, believed: Believed) -> Forecast:
         intervals = self._scheduler.chooser.pages.intervals
-        return Forecast(believed, self._gate.least_spacing(), valuation, intervals, share)
+        return Forecast(believed, self._gate.min_spacing(), valuation, intervals, share)
 
 
 def require_values(valuation: Valuation | None) -> Valuation:

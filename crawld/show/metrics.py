@@ -20,8 +20,8 @@ from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, Hook
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.pages import Pages
-from crawld.store.contract import Store
-from crawld.store.views import ReadModel
+from crawld.store.read_model import SqlReadModel
+from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class Costly:
 
 @dataclass(slots=True)
 class DaemonMetrics:
-    """Implements `interfaces.metrics.Metrics` over the daemon's parts."""
+    """Figures for Prometheus, read from the daemon's parts."""
 
     crawler: Crawler
     scheduler: Scheduler
     gate: HostGate
     pages: Pages
-    store: Store
-    read: ReadModel
+    store: SqlStore
+    read: SqlReadModel
     clock: Clock
     lag: LoopLag
     freshness: FreshnessNow

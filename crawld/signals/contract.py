@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from crawld.model.fetched import Outcome, Request
 from crawld.model.signal import SOURCES, Claimed, KeyCheck, PushAnswer, Signal, Source
-from crawld.store.contract import Poll
+from crawld.store.sources import Poll
 
 T = TypeVar("T")
 Slices = Generator[None, None, T]

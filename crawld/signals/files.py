@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from crawld.choose.value import inverse_gamma_2
 from crawld.model.signal import Source
-from crawld.store.contract import SourceFile
+from crawld.store.sources import SourceFile
 
 
 @dataclass(frozen=True)

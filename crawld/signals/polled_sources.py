@@ -20,7 +20,7 @@ from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import Finding, Known, find_signals
 from crawld.signals.reading import Polled, PollReading, read_answer, site_of
 from crawld.signals.schedule import PollSchedule
-from crawld.store.contract import Poll, SourceFile
+from crawld.store.sources import Poll, SourceFile
 
 
 @dataclass(frozen=True)

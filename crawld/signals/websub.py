@@ -23,7 +23,7 @@ from crawld.signals.contract import Delivery, PollResult, Slices
 from crawld.signals.files import File
 from crawld.signals.polled_sources import PolledSources
 from crawld.signals.reading import PollReading
-from crawld.store.contract import Poll
+from crawld.store.sources import Poll
 
 
 @dataclass(frozen=True)

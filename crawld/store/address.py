@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database's place: `file` for SQLite, None for PostgreSQL; `shown` has no password in it."""
+    """A database's place: `file` for SQLite, None for PostgreSQL; `redacted_url` has no password in it."""
 
     url: URL
     file: Path | None
-    shown: str
+    redacted_url: str
 
 
 def parse_address(text: str) -> Address:
@@ -39,8 +39,8 @@ def parse_address(text: str) -> Address:
         file = Path(url.database).expanduser().absolute()
         return Address(URL.create("sqlite+aiosqlite", database=str(file)), file, str(file))
     if kind in {"postgresql", "postgres"}:
-        shown = without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
-        return Address(url.set(drivername="postgresql+asyncpg"), None, shown)
+        redacted_url = without_password(url.set(drivername="postgresql").render_as_string(hide_password=True))
+        return Address(url.set(drivername="postgresql+asyncpg"), None, redacted_url)
     raise StoreError(f"database {kind!r} is not supported: write sqlite:///FILE or postgresql://USER@HOST/NAME")
 
 
@@ -61,7 +61,7 @@ def check_place(file: Path) -> None:
 
 
 def keep_private(file: Path) -> None:
-    """Let nobody else read a SQLite file and what lies beside it: copies of pages and what was learnt are private.
+    """Make a SQLite file and what lies beside it private: copies of pages and what was learnt are the owner's.
 
     In a directory that is shared with a group (chmod g+s) its members may read. The one that locks it makes a file that
     is not there yet, so that SQLite makes its log with the same rights.

@@ -1,9 +1,8 @@
 """What is queued, folded into the few bulk statements that one transaction runs. Pure: nothing here awaits."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
 from crawld.model.fetched import TURNED_AWAY, RobotsState
@@ -11,16 +10,49 @@ from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Alias, PageState
 from crawld.model.signal import SOURCES, Signal, SignalGain
 from crawld.model.usage import usage_of
-from crawld.store.contract import FreshnessPoint, Poll, Record
-from crawld.store.tables import by_source
+from crawld.store.sources import Poll
+from crawld.store.tables import by_source, known, storable
+
+
+@dataclass(frozen=True, slots=True)
+class FreshnessPoint:
+    """One minute of the freshness history."""
+
+    at: float
+    bandwidth: float
+    request_rate: float
+    predicted: float | None
+    measured: float | None
+    measured_low: float | None
+    measured_high: float | None
+    level: float | None
+    pages: int
+    changed_share: float | None
+    skipped_slots: int
+    slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
+
+
+class Record(NamedTuple):
+    """Everything one finished attempt leaves behind; committed as one, or not at all."""
+
+    crawl: Crawl
+    state: PageState
+    failures: int = 0  # the page's own successive failures, this one included
+    memory: Memory | None = None  # None leaves what is remembered as it is
+    body: bytes | None = None  # the new copy, where it is to be kept
+    host: HostState | None = None  # where the attempt changed what is known of the host
+    title: str | None = None  # of the new copy; None leaves the title as it is
+    usage: bool = False  # whether what the page may be used for is another than before
+    language: str | None = None  # that the new copy says it is in; None leaves it as it is
+    alias: Alias | None = None  # where it turned out to be another address of a page, or no longer to be one
+
 
 Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState | SignalGain
 Row = Mapping[str, Any]
 Fields = tuple[Any, ...]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
-"""Verdicts that whoever follows the changes is told of."""
-SECONDS_PER_DAY = 86_400
+"""Verdicts that followers of the changes are told of."""
 EVERY = 1 << 40  # more signals than any page has
 _INDEX = {source: i for i, source in enumerate(SOURCES)}
 CRAWL = (
@@ -30,19 +62,6 @@ CRAWL = (
 """The columns of a row of `crawls`."""
 SIGNAL = ("page_id", "source", "seen_at", "claimed_at", "stale")
 """The columns of a row of `signals`."""
-_NO_SIGNALS = (0,) * len(SOURCES)
-
-
-def storable(text: str | None) -> str | None:
-    """Text that both databases take: without NUL and without lone surrogates."""
-    if text is None:
-        return None
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def known(number: float | None) -> float | None:
-    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
-    return None if number is None or math.isnan(number) else number
 
 
 def _none() -> list[int]:
@@ -232,7 +251,7 @@ class Batch:
         if predicted is None or crawl.verdict not in {Verdict.CHANGED, Verdict.UNCHANGED, Verdict.GONE}:
             return
         tenth = min(9, max(0, int(predicted * 10)))
-        sums = self.calibration.setdefault((int(crawl.at // SECONDS_PER_DAY), tenth), [0, 0, 0.0])
+        sums = self.calibration.setdefault((int(crawl.at // 86_400), tenth), [0, 0, 0.0])
         sums[0] += 1
         sums[1] += crawl.verdict is Verdict.UNCHANGED
         sums[2] += predicted
@@ -263,7 +282,7 @@ def crawl_row(crawl: Crawl) -> Fields:
         crawl.conditional,
         crawl.audit,
         crawl.reverted,
-        *(crawl.signals or _NO_SIGNALS),
+        *(crawl.signals or (0,) * len(SOURCES)),
     )
 
 

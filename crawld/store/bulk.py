@@ -129,7 +129,7 @@ class ForRows:
     async def run(self, connection: AsyncConnection, rows: Rows, *, each: bool = False) -> Sequence[Any]:
         """Run it; what it returns on PostgreSQL, where it returns anything.
 
-        With `each`, IntegrityError where PostgreSQL finds no row of the database for one of ours: SQLite looks that up
+        With `each`, IntegrityError where PostgreSQL finds no row of the database for one given: SQLite looks that up
         as a foreign key.
         """
         if not rows:
@@ -342,15 +342,12 @@ def rows_of_host(table: Table, changed: Callable[[Any], dict[str, Any]] = lambda
 BY_COPY = {"postgresql"}
 """Dialects that take rows by COPY: the driver sends them as they are, without a parameter for each field."""
 
-MIN_COPIED = 50
-"""Fewer rows cost the server less as one INSERT of arrays: a COPY takes several messages, and is planned each time."""
-
 
 class Copying:
     """Inserts rows of a table that have these columns.
 
-    A client that is stopped in the middle of a COPY keeps its transaction open as long as it is stopped: whoever else
-    may need a row or a lock must not have to wait for it. So a COPY comes before a transaction takes locks.
+    A client that is stopped in the middle of a COPY keeps its transaction open as long as it is stopped, and
+    other clients must not have to wait for its rows and locks. So a COPY comes before a transaction takes locks.
     """
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
@@ -361,7 +358,8 @@ class Copying:
         """Insert the rows."""
         if not rows:
             return
-        if connection.dialect.name not in BY_COPY or len(rows) < MIN_COPIED:
+        # Few rows cost less as one INSERT of arrays: a COPY takes several messages, and is planned each time.
+        if connection.dialect.name not in BY_COPY or len(rows) < 50:
             await self._inserting.run(connection, rows)
             return
         driver: Any = (await connection.get_raw_connection()).driver_connection

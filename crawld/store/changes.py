@@ -1,8 +1,8 @@
 """Changes as they are written: numbered in the order of commits, so that a number is a cursor.
 
 One connection writes, one transaction after the other, and each takes the numbers after the last one that is there.
-The workers of a fleet take them from a counter whose row stays locked until their transaction ends. So whoever has seen
-a number has seen every smaller one, also on PostgreSQL, and no number is left out.
+The workers of a fleet take them from a counter whose row stays locked until their transaction ends. So a reader of a
+number has seen every smaller one, also on PostgreSQL, and no number is left out.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Select, cast, func, select, true
+from sqlalchemy import Column, ColumnElement, Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
@@ -19,7 +19,7 @@ from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.batch import Batch
 from crawld.store.bulk import inserting
-from crawld.store.engine import among
+from crawld.store.engine import among, floored
 from crawld.store.pages import OneWriter, WriteScope
 from crawld.store.versions import allows, decompress_to, usage_document
 from crawld.store.views import Change, Changes, Version, VersionBody
@@ -34,7 +34,7 @@ _INSERT = inserting(tables.changes, "id", *_FIELDS)
 
 
 class ChangeSignal:
-    """Wakes whoever waits for changes when some are committed."""
+    """Wakes what waits for changes when some are committed."""
 
     def __init__(self) -> None:
         self._committed = asyncio.Event()
@@ -50,7 +50,7 @@ class ChangeSignal:
 
 
 async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
-    """The rows of a batch's changes but for their numbers, made before its pages are updated."""
+    """Change rows of a batch, not yet numbered, made before its pages are updated."""
     changed = [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
     return _told(batch.changes, await _gone_among(connection, changed))
 
@@ -122,19 +122,17 @@ async def _latest(
     return {int(page): int(version) for page, version in rows}
 
 
-# Changes by their numbers, and the kept versions of pages.
-
 MAX_SKIPPED = 100_000
 """Changes among which one answer looks for those of some kinds."""
 _change, _page, _host, _body = tables.changes.c, tables.pages.c, tables.hosts.c, tables.bodies.c
 _copy = tables.versions.c
 _other = tables.bodies.alias("earlier")
-_WITH_OLD_COPY = (ChangeVerdict.BACK.value, ChangeVerdict.USAGE.value)
-"""Changes that bring no copy of their own: the one that the page had is theirs."""
+# Changes that bring no copy of their own have the one that the page had.
 _version = (
     select(func.max(_other.c.version)).where(
         _other.c.page_id == _change.page_id,
-        (_other.c.version == _change.id) | (_change.verdict.in_(_WITH_OLD_COPY) & (_other.c.version < _change.id)),
+        (_other.c.version == _change.id)
+        | (_change.verdict.in_([ChangeVerdict.BACK, ChangeVerdict.USAGE]) & (_other.c.version < _change.id)),
     )
 ).scalar_subquery()  # fmt: skip
 _previous = (
@@ -228,9 +226,7 @@ async def change_counts(connection: AsyncConnection, since: float, bucket: float
             low = middle + 1
         else:
             high = middle
-    number = _change.at / bucket
-    # PostgreSQL rounds when it casts, SQLite cuts off.
-    number = cast(func.floor(number) if connection.dialect.name == "postgresql" else number, BigInteger)
+    number = floored(connection.dialect.name, _change.at / bucket)
     turned = [ChangeVerdict.GONE.value, ChangeVerdict.BACK.value]
     compared = _change.verdict.in_(turned) & _change.magnitude.is_not(None)
     found = (_change.verdict == ChangeVerdict.CHANGED.value) | compared

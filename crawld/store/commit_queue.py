@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from crawld.model.fetched import RobotsState
 from crawld.model.signal import Signal
-from crawld.store.batch import Item
-from crawld.store.contract import Record
+from crawld.store.batch import Item, Record
 
 
 @dataclass(frozen=True)
@@ -21,14 +20,13 @@ class CommitQueueLimits:
     """Numbers that bound and tune this module."""
 
     max_batch: int = 1_000
+    max_batch_bytes: int = 8 << 20
+    """Of bodies: compressing and writing them stays within the commit interval."""
     signals_at_once: int = 250
     """Signals in one batch beside other items: they make its commit longer by a few hundredths of a second."""
 
 
 LIMITS = CommitQueueLimits()
-
-
-HEAVIEST_BATCH = 8 << 20  # bytes of bodies: compressing and writing them stays within the commit interval
 
 
 class QueuedItem(NamedTuple):
@@ -85,7 +83,7 @@ class CommitQueue:
         """The items of the next transaction."""
         taken: list[QueuedItem] = []
         heavy = 0
-        while self._first and len(taken) < LIMITS.max_batch and heavy < HEAVIEST_BATCH:
+        while self._first and len(taken) < LIMITS.max_batch and heavy < LIMITS.max_batch_bytes:
             taken.append(self._first.popleft())
             heavy += weight(taken[-1].item)
         room = len(taken) + LIMITS.signals_at_once if taken else LIMITS.max_batch // 2

@@ -14,18 +14,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.model.errors import DamagedError, StoreError
 from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
-from crawld.store.engine import in_a_sentence, is_damage, reading_engine, writing_engine
+from crawld.store.engine import as_store_error, is_damage, reading_engine, writing_engine
 from crawld.store.lock import FileLock, lock_postgres
 from crawld.store.schema import copy_before_migration, migrate
 
-# Damage to the database, whoever meets it: nothing more is written, and whoever waits for it is told.
-
 
 class Damage:
-    """Watches every statement of the engines it is given; the first sign of damage counts, and is never taken back."""
+    """Watches every statement of the engines it is given for damage.
 
-    def __init__(self, shown: str) -> None:
-        self._shown = shown
+    The first sign counts and is never taken back: nothing more is written, and waiters are told.
+    """
+
+    def __init__(self, redacted_url: str) -> None:
+        self._redacted_url = redacted_url
         self._met = asyncio.Event()
         self._file: tuple[Path, int] | None = None
         self.found: DamagedError | None = None
@@ -49,7 +50,9 @@ class Damage:
             except OSError:
                 same = True  # what keeps us from looking is told by the statement that follows
             if not same:
-                self.report(DamagedError(f"the database {self._shown} was removed or replaced while crawld used it"))
+                self.report(
+                    DamagedError(f"the database {self._redacted_url} was removed or replaced while crawld used it")
+                )
         if self.found is not None:
             raise self.found
 
@@ -68,7 +71,7 @@ class Damage:
     def look_at(self, error: BaseException) -> None:
         """Report an error that is damage."""
         if is_damage(error):
-            sentence = error if isinstance(error, DamagedError) else in_a_sentence(error, self._shown)
+            sentence = error if isinstance(error, DamagedError) else as_store_error(error, self._redacted_url)
             assert isinstance(sentence, DamagedError)  # noqa: S101 - decided by the same function
             self.report(sentence)
 
@@ -85,11 +88,10 @@ async def touch_tables(connection: AsyncConnection) -> None:
             (await connection.execute(select(table).order_by(*order).limit(1))).all()
 
 
-# The one connection that writes: transactions take turns on it.
-
-
 class WriteConnection:
-    """Opened once and again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
+    """The one connection that writes: transactions take turns on it.
+
+    It is opened again after it broke; on PostgreSQL it carries the lock that keeps other daemons out.
 
     With `shared`, in a fleet, it keeps out only a daemon that wants the database for itself. A transaction that takes
     longer than `seconds` is broken off. `check` runs first in each transaction and may refuse it.
@@ -98,7 +100,7 @@ class WriteConnection:
     def __init__(
         self,
         engine: AsyncEngine,
-        shown: str,
+        redacted_url: str,
         damage: Damage,
         *,
         shared: bool = False,
@@ -106,7 +108,7 @@ class WriteConnection:
         check: Callable[[AsyncConnection], Awaitable[None]] | None = None,
     ) -> None:
         self._engine = engine
-        self._shown = shown
+        self._redacted_url = redacted_url
         self._damage = damage
         self._shared, self._seconds, self._check = shared, seconds, check
         self._turn = asyncio.Lock()
@@ -152,7 +154,7 @@ class WriteConnection:
             connection = await self._engine.connect()
             try:
                 if self._engine.dialect.name == "postgresql":
-                    await lock_postgres(connection, self._shown, shared=self._shared)
+                    await lock_postgres(connection, self._redacted_url, shared=self._shared)
             except BaseException:
                 await connection.close()
                 raise
@@ -174,18 +176,18 @@ def _migrating() -> asyncio.Lock:
 
 
 class Database:
-    """Opened by `open`, which migrates it and takes the lock, and let go by `close`."""
+    """Opened by `open`, which migrates it and takes the lock, and closed by `close`."""
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self.damage = Damage(self._address.shown)
+        self.damage = Damage(self._address.redacted_url)
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
 
     @property
-    def shown(self) -> str:
+    def redacted_url(self) -> str:
         """Where the database is, without a password."""
-        return self._address.shown
+        return self._address.redacted_url
 
     @property
     def is_open(self) -> bool:
@@ -238,20 +240,20 @@ class Database:
             await connection.close()
             self._unlock()
             if isinstance(error, SQLAlchemyError | OSError):
-                raise in_a_sentence(error, address.shown) from error
+                raise as_store_error(error, address.redacted_url) from error
             raise
 
     def _write_connection(self) -> WriteConnection:
-        return WriteConnection(writing_engine(self._address), self.shown, self.damage)
+        return WriteConnection(writing_engine(self._address), self.redacted_url, self.damage)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
         """Bring the tables up to this version; StoreError where they are a fleet's."""
-        await transaction.run_sync(migrate, self.shown)
+        await transaction.run_sync(migrate, self.redacted_url)
         if not self._address.file and await transaction.scalar(text("SELECT EXISTS (SELECT FROM fleet)")):
-            raise StoreError(f"the database {self.shown} is a fleet's: `crawld fleet run` starts a worker of it")
+            raise StoreError(f"the database {self.redacted_url} is a fleet's: `crawld fleet run` starts a worker of it")
 
     async def close(self) -> None:
-        """Let it go."""
+        """Close the connections and release the lock."""
         if self._opened is None:
             return
         (connection, reading), self._opened = self._opened, None

@@ -17,12 +17,24 @@ from crawld.model.errors import InputError
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.usage import PageUse
 from crawld.store import tables
-from crawld.store.batch import storable
 from crawld.store.bulk import replacing
-from crawld.store.contract import PendingCopy
 from crawld.store.engine import among
 from crawld.store.report import page_stats
+from crawld.store.tables import storable
 from crawld.store.versions import allows, compress, decompress, decompress_to
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCopy:
+    """A copy that is to become a document; without bytes where it has, or is no longer kept."""
+
+    number: int  # of the change that brought it, or of the page where pages are walked
+    page_id: int
+    version: int
+    url: str
+    host: str
+    content_type: str | None
+    body: bytes | None
 
 
 @dataclass(frozen=True)
@@ -46,7 +58,6 @@ _change = tables.changes.c
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 _TERM = re.compile(r'(-?)(?:"([^"]{1,200})"|(\S{1,100}))')
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_FTS = "fts5(title, text, content='', tokenize='unicode61 remove_diacritics 2')"
 
 
 # -- keeping --------------------------------------------------------------------------------------------------------
@@ -216,7 +227,8 @@ async def prepare_index(connection: AsyncConnection, *, search: bool) -> None:
         await connection.execute(text("DROP TABLE search_words"))
         await connection.execute(update(tables.documents).values(indexed=False))
     elif connection.dialect.name == "sqlite":
-        await connection.execute(text(f"CREATE VIRTUAL TABLE search_words USING {_FTS}"))
+        index = "fts5(title, text, content='', tokenize='unicode61 remove_diacritics 2')"
+        await connection.execute(text(f"CREATE VIRTUAL TABLE search_words USING {index}"))
         rank = "INSERT INTO search_words (search_words, rank) VALUES ('rank', 'bm25(5.0, 1.0)')"
         await connection.execute(text(rank))
     else:

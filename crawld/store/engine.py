@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Select, bindparam, event, func, select
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Select, bindparam, cast, event, func, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -27,7 +27,7 @@ class EngineLimits:
     """Numbers that bound and tune this module."""
 
     max_retry_seconds: float = 60.0
-    slowest_retry_seconds: float = 5.0
+    max_delay_seconds: float = 5.0
     min_room: int = 2**20  # bytes; SQLite reports a disk that is nearly full in several ways
     busy_timeout_ms: int = 1_000  # the writer tries again by itself; longer waits would hide that it is stuck
     # The system caches the file: larger caches of SQLite's own made nothing faster, but memory grow for hours.
@@ -40,14 +40,12 @@ class EngineLimits:
 LIMITS = EngineLimits()
 
 
-# Trying again where the trouble may pass, and saying it in a sentence where it does not.
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
+async def keep_trying(attempt: Callable[[], Awaitable[T]], redacted_url: str) -> T:
     """What the attempt returns in the end; StoreError where it cannot succeed or took too long.
 
     An attempt is one transaction or only reads, so nothing of a failed one is left.
@@ -58,10 +56,10 @@ async def keep_trying(attempt: Callable[[], Awaitable[T]], shown: str) -> T:
             return await attempt()
         except (SQLAlchemyError, OSError) as error:
             if not is_passing(error) or waited >= LIMITS.max_retry_seconds:
-                raise in_a_sentence(error, shown) from error
+                raise as_store_error(error, redacted_url) from error
             log.warning("the store does not answer, retrying: %s", getattr(error, "orig", None) or error)
         await asyncio.sleep(delay)
-        waited, delay = waited + delay, min(2 * delay, LIMITS.slowest_retry_seconds)
+        waited, delay = waited + delay, min(2 * delay, LIMITS.max_delay_seconds)
 
 
 # `WHERE column IN (thousands of values)` as one parameter, on both databases.
@@ -82,6 +80,11 @@ def chosen(dialect: str, column: Column[Any]) -> ColumnElement[bool]:
 def choice(dialect: str, values: Sequence[Any]) -> dict[str, Any]:
     """The condition's parameter."""
     return {"chosen": list(values) if dialect == "postgresql" else json.dumps(values, ensure_ascii=False)}
+
+
+def floored(dialect: str, number: ColumnElement[Any]) -> ColumnElement[int]:
+    """The number without its fraction: PostgreSQL rounds when it casts, SQLite cuts off."""
+    return cast(func.floor(number) if dialect == "postgresql" else number, BigInteger)
 
 
 # Reads of some shards: every id of a shard lies in one range, so each is a range scan of a primary key.
@@ -105,14 +108,7 @@ async def fetch_within(connection: AsyncConnection, query: Select[Any], ranges: 
     return found
 
 
-DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
-"""SQLite's primary result codes for a file that cannot be read as a database, or not as this one."""
-DAMAGE_STATES = frozenset({"XX001", "XX002", "58P01", "42P01", "42703"})
-"""PostgreSQL's: corrupted data or index, a file of the server, a table or a column that is missing."""
-DAMAGE_WORDS = ("malformed", "not a database", "no such table", "no such column", "has no column named")
-"""SQLite says a missing table as a plain error, and a driver may hand on the words without the code."""
 NO_DRIVER = "PostgreSQL needs the driver asyncpg: pip install 'crawld[postgres]'"
-MATHS: tuple[tuple[str, Callable[[float], float]], ...] = (("exp", math.exp), ("ln", math.log))
 
 
 def writing_engine(address: Address, server_settings: dict[str, str] | None = None) -> AsyncEngine:
@@ -154,7 +150,7 @@ def reading_engine(address: Address, *, beside_writer: bool = False) -> AsyncEng
         raise StoreError(f"there is no database at {address.file}: {where}")
     if not os.access(address.file, os.R_OK):
         raise access_refused(address.file)
-    # Without a log beside it nobody has the file open; opened plainly, SQLite would leave an empty log behind.
+    # Without a log beside it no process has the file open; opened plainly, SQLite would leave an empty log behind.
     quiet = not beside_writer and not address.file.with_name(address.file.name + "-wal").exists()
     query = {"mode": "ro", "uri": "true"} | ({"immutable": "1"} if quiet else {})
     url = address.url.set(database=address.file.as_uri(), query=query)
@@ -191,7 +187,7 @@ def _prepare_sqlite(engine: AsyncEngine, pragmas: tuple[str, ...]) -> None:
         cursor.execute("SELECT name FROM pragma_function_list WHERE name IN ('exp', 'ln')")
         present = {name for (name,) in cursor.fetchall()}
         cursor.close()
-        for name, function in MATHS:  # the views need them; some builds of SQLite come without
+        for name, function in (("exp", math.exp), ("ln", math.log)):  # for the views; some builds come without
             if name not in present:
                 dbapi_connection.create_function(name, 1, function, deterministic=True)
 
@@ -228,10 +224,15 @@ def is_damage(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF in DAMAGE_CODES:
+    if code is not None and code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}:
         return True
+    # PostgreSQL: corrupted data or index, a file of the server, a table or a column that is missing.
     state = str(getattr(error.orig, "sqlstate", None) or "")
-    return state in DAMAGE_STATES or any(words in str(error.orig) for words in DAMAGE_WORDS)
+    if state in {"XX001", "XX002", "58P01", "42P01", "42703"}:
+        return True
+    # SQLite says a missing table as a plain error, and a driver may hand on the words without the code.
+    signs = ("malformed", "not a database", "no such table", "no such column", "has no column named")
+    return any(sign in str(error.orig) for sign in signs)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -248,38 +249,38 @@ def is_passing(error: BaseException) -> bool:
     return state[:2] in {"08", "40", "53", "55", "57", "58"}
 
 
-def in_a_sentence(error: BaseException, shown: str) -> StoreError:
-    """What a driver's error means for whoever runs the daemon, and what to do; DamagedError where it is damage."""
+def as_store_error(error: BaseException, redacted_url: str) -> StoreError:
+    """Returns a driver's error in the operator's words, with what to do; DamagedError where it is damage."""
     kind = DamagedError if is_damage(error) else StoreError
     said = str(getattr(error, "orig", None) or error).strip()
-    if said in {"disk I/O error", "unable to open database file"} and _is_full(shown):
+    if said in {"disk I/O error", "unable to open database file"} and _is_full(redacted_url):
         said = f"No space left: {said}"
     known = (
-        ("not a database", f"{shown} is not a SQLite database: move it away, or change `database`"),
-        ("malformed", f"the database {shown} is damaged: restore it from a backup, or try sqlite3's .recover"),
-        ("is full", f"the disk of the database {shown} is full: free some space"),
-        ("No space left", f"the disk of the database {shown} is full: free some space"),
-        ("is locked", f"the database {shown} is locked by another program: close it"),
-        ("readonly database", f"the database {shown} is not writable: give crawld's user the right to write it"),
-        ("disk I/O error", f"the disk of the database {shown} fails: look into the system's log"),
-        ("unable to open", f"the database {shown} cannot be opened: check the path and its rights"),
-        ('database "', f"{shown}: {said}; create it, or change `database`"),
-        ("onnect call failed", f"no PostgreSQL answers at {shown}: start it, or change `database`"),
+        ("not a database", f"{redacted_url} is not a SQLite database: move it away, or change `database`"),
+        ("malformed", f"the database {redacted_url} is damaged: restore it from a backup, or try sqlite3's .recover"),
+        ("is full", f"the disk of the database {redacted_url} is full: free some space"),
+        ("No space left", f"the disk of the database {redacted_url} is full: free some space"),
+        ("is locked", f"the database {redacted_url} is locked by another program: close it"),
+        ("readonly database", f"the database {redacted_url} is not writable: give crawld's user the right to write it"),
+        ("disk I/O error", f"the disk of the database {redacted_url} fails: look into the system's log"),
+        ("unable to open", f"the database {redacted_url} cannot be opened: check the path and its rights"),
+        ('database "', f"{redacted_url}: {said}; create it, or change `database`"),
+        ("onnect call failed", f"no PostgreSQL answers at {redacted_url}: start it, or change `database`"),
     )
     for needle, sentence in known:
         if needle in said:
             return kind(sentence)
     if isinstance(error, TimeoutError):
-        return StoreError(f"no PostgreSQL answers at {shown}: start it, or change `database`")
+        return StoreError(f"no PostgreSQL answers at {redacted_url}: start it, or change `database`")
     if kind is DamagedError:
-        return DamagedError(f"the database {shown} is damaged ({said}): restore it from a backup")
-    return StoreError(f"the database {shown} cannot be used: {type(error).__name__}: {said}")
+        return DamagedError(f"the database {redacted_url} is damaged ({said}): restore it from a backup")
+    return StoreError(f"the database {redacted_url} cannot be used: {type(error).__name__}: {said}")
 
 
-def _is_full(shown: str) -> bool:
+def _is_full(redacted_url: str) -> bool:
     """Whether the file system of a SQLite file has no room left, for bytes or for files."""
     try:
-        room = os.statvfs(os.path.dirname(shown))
+        room = os.statvfs(os.path.dirname(redacted_url))
     except OSError:
         return False
     return room.f_bavail * room.f_frsize < LIMITS.min_room or (room.f_files > 0 and room.f_favail == 0)

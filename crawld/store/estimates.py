@@ -27,16 +27,15 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
-from crawld.store.batch import CHANGES, known
+from crawld.store.batch import CHANGES
 from crawld.store.bulk import ForRows, Given, fetch, replacing_rows, rows_of_host, run
-from crawld.store.contract import Ints
 from crawld.store.engine import Ranges, among, choice, chosen, fetch_within, within
 from crawld.store.pages import WriteScope
-from crawld.store.tables import by_source
+from crawld.store.tables import by_source, known
 
 
 @dataclass(frozen=True)
@@ -167,24 +166,24 @@ async def latest_audits(reading: AsyncEngine, limit: int) -> list[bool]:
     return [verdict == Verdict.UNCHANGED.value for (verdict,) in reversed(rows)]
 
 
-async def read_histories(reading: AsyncEngine, page_ids: Ints, most_per_page: int, most: int) -> Histories:
+async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int, most: int) -> Histories:
     """The latest observations of the first pages, in the order of `page_ids`; unknown pages have none."""
     ids = np.asarray(page_ids, dtype=np.int64)
     async with reading.connect() as connection:
         pages = await _read_pages(connection, ids.tolist())
         crawls = np.array(
-            [min(pages[page][0], most_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
+            [min(pages[page][0], max_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
         )
         before = np.cumsum(crawls) - crawls
         ids = ids[before < most]
         tables_read = [
-            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LIMITS.looked_back * most_per_page)
+            await _read_observations(connection, np.sort(ids[first:last]).tolist(), LIMITS.looked_back * max_per_page)
             for first, last in pairwise(
                 [*np.unique(before[: len(ids)] // LIMITS.rows_at_once, return_index=True)[1], len(ids)]
             )
         ]
     rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))
-    rows, offsets = _in_order(rows, ids, most_per_page)
+    rows, offsets = _in_order(rows, ids, max_per_page)
     unknown = (0, "", None, *(0,) * len(SOURCES))
     found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
     return Histories(

@@ -1,10 +1,10 @@
-"""What is kept of the hooks: their figures, and how much waits for each."""
+"""Hooks: the changes that wait for each, and figures of what became of the rest."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import BigInteger, Text, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -12,10 +12,100 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.store import tables
 from crawld.store.bulk import added_once, replacing, run
 from crawld.store.changes import ChangeSignal, bounds, changes_after
-from crawld.store.contract import HookDelivery, HookFigures, NewChange, News, QueueWrites, Waiting
 from crawld.store.database import WriteConnection
 from crawld.store.engine import keep_trying
 from crawld.store.views import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A change that waits for a hook. Its number is its place in the order of commits."""
+
+    change: int
+    page_id: int
+    added_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HookDelivery:
+    """A change as it is sent: its number, and what receivers are told of it, as JSON."""
+
+    change: int
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDelivered:
+    """Why a sending failed, in a sentence, and the seconds after which the receiver wants to be asked again."""
+
+    detail: str
+    retry_after: float | None = None
+
+
+class Transport(Protocol):
+    """Carries changes to a receiver. What goes wrong there is a value, never an exception."""
+
+    @property
+    def at_once(self) -> int:
+        """How many changes one sending may carry."""
+
+    async def send(self, deliveries: Sequence[HookDelivery]) -> NotDelivered | None:
+        """Send the changes together; None where they were taken."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChange:
+    """A change that no hook was asked about yet."""
+
+    change: int
+    page_id: int
+    url: str
+    verdict: str
+    document: str
+    denies: frozenset[str] = frozenset()  # uses of the page that its site denies
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Changes after a number, the number to go on from, and how many changes are no longer kept."""
+
+    changes: Sequence[NewChange]
+    cursor: int
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HookFigures:
+    """What became of a hook's changes so far, as kept over restarts."""
+
+    cursor: int = 0  # the last change that it was asked about
+    delivered: int = 0
+    dropped: int = 0
+    delivered_at: float | None = None  # the last one
+    trouble: str | None = None  # why the last sending failed, None where it did not
+    trouble_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A new change for a hook, as it is written to the queue."""
+
+    hook: str
+    change: NewChange
+    added_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWrites:
+    """What one transaction does to the queue: what comes, what was delivered, and up to which number the oldest go."""
+
+    added: Sequence[Queued] = ()
+    delivered: Mapping[str, Sequence[int]] = field(default_factory=dict)  # by hook
+    dropped_to: Mapping[str, int] = field(default_factory=dict)  # by hook
+
 
 _row, _hook = tables.deliveries.c, tables.hooks.c
 
@@ -34,10 +124,7 @@ async def read_queues(connection: AsyncConnection) -> dict[str, tuple[int, float
     return {hook: (int(count), float(oldest)) for hook, count, oldest in await connection.execute(query)}
 
 
-# The queue of the hooks: what waits for each, and what became of the rest. Implements `interfaces.HookStore`.
-
 T = TypeVar("T")
-_row, _hook = tables.deliveries.c, tables.hooks.c
 FORGET = delete(tables.deliveries).where(
     _row.hook == bindparam("b_hook", type_=Text), _row.change == bindparam("b_change", type_=BigInteger)
 )
@@ -47,18 +134,21 @@ FORGET_TO = delete(tables.deliveries).where(
 
 
 class StoredHooks:
-    """Writes on the store's one writing connection, in turn with the crawls; reads see what is committed."""
+    """The queue of the hooks: what waits for each, and what became of the rest.
+
+    Writes go through the store's one writing connection, each in one transaction; reads see what is committed.
+    """
 
     def __init__(
         self,
         writing: Callable[[], WriteConnection],
         reading: Callable[[], AsyncEngine],
         signal: ChangeSignal,
-        shown: str,
+        redacted_url: str,
         *,
         shared: bool = False,
     ) -> None:
-        self._writing, self._reading, self._signal, self._shown = writing, reading, signal, shown
+        self._writing, self._reading, self._signal, self._redacted_url = writing, reading, signal, redacted_url
         self._shared = shared
 
     async def open_hooks(self, names: Sequence[str]) -> Mapping[str, HookFigures]:
@@ -93,7 +183,7 @@ class StoredHooks:
             missed = changes.first - 1 - after if changes.missed else 0
             return News([_new(change) for change in changes.changes], changes.cursor, max(missed, 0))
 
-        return await keep_trying(found, self._shown)
+        return await keep_trying(found, self._redacted_url)
 
     async def documents(self, hook: str, changes: Sequence[int]) -> Sequence[HookDelivery]:
         """What is to be sent of these changes; those that were dropped meanwhile are left out."""
@@ -136,14 +226,14 @@ class StoredHooks:
             async with self._writing().transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
     async def _read(self, query: Any) -> Sequence[Any]:
         async def attempt() -> Sequence[Any]:
             async with self._reading().connect() as connection:
                 return (await connection.execute(query)).all()
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 def _new(change: Change) -> NewChange:

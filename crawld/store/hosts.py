@@ -12,9 +12,9 @@ from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.batch import storable
 from crawld.store.bulk import fetch
 from crawld.store.engine import Ranges, among, fetch_within, within
+from crawld.store.tables import storable
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""The links between the pages of followed sites. Implements `interfaces.links.LinkStore`."""
+"""The links between the pages of followed sites. A link counts while the page that it is on is kept and not gone."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, or_, select, update
@@ -12,7 +13,33 @@ from crawld.store.bulk import added_once, run
 from crawld.store.database import WriteConnection
 from crawld.store.engine import among, keep_trying
 from crawld.store.pages import identified
-from crawld.store.views import Linked, LinkTarget, SitePage
+from crawld.store.views import Linked
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """A page of a followed site, as kept over a restart."""
+
+    page: Page
+    depth: int  # links from a page that a list, a sitemap or the settings name
+    by_links: bool  # whether links alone have it kept fresh
+    visited: bool  # whether it was ever crawled with success
+    attempted_at: float | None
+    novel: bool | None  # whether its text was new among addresses of its shape; None before its first visit
+    deferred: bool  # whether links of it wait for room
+    refused: str | None
+    retired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTarget:
+    """A page that links lead to: `refused_at` is when it was found that it is not to be kept."""
+
+    page_id: int
+    retired: bool
+    by_links: bool
+    refused_at: float | None
+
 
 T = TypeVar("T")
 NOINDEX = "noindex"
@@ -79,9 +106,9 @@ class StoredLinks:
         self,
         writing: Callable[[], WriteConnection],
         reading: Callable[[], AsyncEngine],
-        shown: str,
+        redacted_url: str,
     ) -> None:
-        self._writing, self._reading, self._shown = writing, reading, shown
+        self._writing, self._reading, self._redacted_url = writing, reading, redacted_url
 
     async def site_pages(self) -> Sequence[SitePage]:
         """Every page that following links knows of."""
@@ -132,7 +159,10 @@ class StoredLinks:
         return int(await self._read(lambda connection: connection.scalar(found)) or 0)
 
     async def write(self, source: int, targets: Sequence[int], depths: Mapping[int, int], *, deferred: bool) -> bool:
-        """Let a page link to these pages and no others, and keep the depths of pages found there."""
+        """Let a page link to these pages and no others, and keep the depths of pages found there; whether any is new.
+
+        A page that is found nearer than before has the smaller depth from now on.
+        """
         wanted = {target for target in targets if target != source}
 
         async def write(connection: AsyncConnection) -> bool:
@@ -186,14 +216,14 @@ class StoredLinks:
             async with self._reading().connect() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
     async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         async def attempt() -> T:
             async with self._writing().transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 async def forget_links(connection: AsyncConnection, page_ids: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""One daemon per database: whoever comes second is told so."""
+"""The lock that keeps a second daemon off a database."""
 
 import errno
 import fcntl
@@ -29,7 +29,7 @@ class FileLock:
     def acquire(self) -> None:
         """Take the locks, or StoreError naming the process that holds them."""
         try:
-            # In this order: whoever is refused has not opened the database, whose locks a close would let go.
+            # In this order: a refused starter has not opened the database, whose locks a close would release.
             named = self._locked(self._path)
             self._locked(self._database)
             self._name_holder(named)
@@ -77,7 +77,7 @@ class FileLock:
         return StoreError(f"the {what} {file} cannot be used: {why}")
 
     def release(self) -> None:
-        """Let go; the empty file stays, so that two starters never lock two different files."""
+        """Release the lock; the empty file stays, so that two starters never lock two different files."""
         if self._descriptors:
             os.ftruncate(self._descriptors[0], 0)
             self._close()
@@ -87,13 +87,13 @@ class FileLock:
             os.close(self._descriptors.pop())
 
 
-async def lock_postgres(connection: AsyncConnection, shown: str, *, shared: bool = False) -> None:
+async def lock_postgres(connection: AsyncConnection, redacted_url: str, *, shared: bool = False) -> None:
     """Take the session's advisory lock, or StoreError: it ends with the connection.
 
-    A single daemon has it alone; the workers of a fleet, and whoever steers it, share it.
+    A single daemon has it alone; the workers of a fleet and its steering share it.
     """
     function = "pg_try_advisory_lock_shared" if shared else "pg_try_advisory_lock"
     taken = await connection.scalar(text(f"SELECT {function}(:key)"), {"key": ADVISORY_KEY})
     await connection.commit()
     if not taken:
-        raise StoreError(f"the database {shown} is in use by another crawld: stop that one first")
+        raise StoreError(f"the database {redacted_url} is in use by another crawld: stop that one first")

@@ -48,9 +48,6 @@ class PageListLimits:
 LIMITS = PageListLimits()
 
 
-# Cursors of lists of pages: opaque to whoever carries them, checked when they come back.
-
-
 @dataclass(frozen=True, slots=True)
 class ListPosition:
     """Where a part of a list ended: the sort's value (None: not known) and id of its last page.
@@ -91,8 +88,6 @@ def unpack(query: PageQuery) -> ListPosition | None:
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
-
-# The freshness of pages that the daemon which asks does not hold: in a fleet, those of other workers.
 
 Order = tuple[NDArray[np.int64], NDArray[np.float64]]
 _page = tables.pages.c

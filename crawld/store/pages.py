@@ -12,13 +12,61 @@ from sqlalchemy import BigInteger, Double, Text, bindparam, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict
+from crawld.model.estimate import Ints
 from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, ListedPages, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
 from crawld.store import tables
 from crawld.store.bulk import added_once, fetch, named_once, plain, replacing, run
-from crawld.store.contract import Adoption, Ints, Listed, MayRetire, always
 from crawld.store.database import WriteConnection
 from crawld.store.engine import Ranges, among, keep_trying
+
+MayRetire = Callable[[int, int], bool]
+"""Whether so many pages may be retired, of so many that were listed before."""
+
+
+def always(_retired: int, _listed: int) -> bool:
+    """Retire whatever is no longer listed."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What taking over a URL list, or some lines of it, did."""
+
+    added: Sequence[Page] = ()
+    returned: Sequence[Page] = ()  # retired before, wanted again
+    reweighted: Sequence[Page] = ()
+    retired: Sequence[Page] = ()
+    lines: int = 0
+    respelt: Sequence[Page] = ()  # the same page under another spelling of its URL
+    held_back: int = 0  # pages no longer listed that stay, because too many at once would go
+    excluded: int = 0  # lines passed over: their pages are kept out
+    listed: Sequence[int] = ()  # pages that links alone had kept, and that are listed now
+
+    @classmethod
+    def of(cls, parts: Sequence["Adoption"]) -> "Adoption":
+        """What the parts did together."""
+        return cls(
+            added=[page for part in parts for page in part.added],
+            returned=[page for part in parts for page in part.returned],
+            reweighted=[page for part in parts for page in part.reweighted],
+            retired=[page for part in parts for page in part.retired],
+            lines=sum(part.lines for part in parts),
+            respelt=tuple(page for part in parts for page in part.respelt),
+            held_back=sum(part.held_back for part in parts),
+            excluded=sum(part.excluded for part in parts),
+            listed=tuple(page_id for part in parts for page_id in part.listed),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page that is kept fresh, and whose word that is."""
+
+    id: int
+    url: str
+    importance: float
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -31,8 +79,6 @@ class StorePagesLimits:
 
 LIMITS = StorePagesLimits()
 
-
-# Several writers of one database: ids for new pages and hosts, the rows that each may write, and who is told.
 
 T = TypeVar("T")
 Sums = dict[tuple[int, int], list[float]]
@@ -94,7 +140,7 @@ class WriteScope(Protocol):
 
 
 class OneWriter:
-    """Nobody else writes: ids go on from the largest, and nobody has to be told."""
+    """The numbering of a single writer: ids follow the largest, and no other process is told."""
 
     async def begin(self, connection: AsyncConnection) -> None:
         """Nothing to wait for."""
@@ -112,7 +158,7 @@ class OneWriter:
         return range(first, first + len(hosts))
 
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
-        """Nobody to tell."""
+        """No other process to tell."""
 
     async def first_change(self, connection: AsyncConnection, count: int) -> int:  # noqa: ARG002 - for others
         """The number after the largest."""
@@ -175,11 +221,11 @@ class PageList:
     """
 
     def __init__(
-        self, connection: WriteConnection, reading: AsyncEngine, shown: str, numbering: Numbering | None = None
+        self, connection: WriteConnection, reading: AsyncEngine, redacted_url: str, numbering: Numbering | None = None
     ) -> None:
         self._connection = connection
         self._reading = reading
-        self._shown = shown
+        self._redacted_url = redacted_url
         self._numbering = numbering or OneWriter()
 
     async def adopt(
@@ -224,7 +270,7 @@ class PageList:
                 yield Adoption(retired=retired)
 
     async def retire(self, urls: Iterable[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
-        """Retire the pages of these URLs, whoever listed them; unknown and retired ones are passed over.
+        """Retire the pages of these URLs, of any origin; unknown and retired ones are passed over.
 
         With `keep_out` every URL is remembered as one that no list brings back.
         """
@@ -310,7 +356,7 @@ class PageList:
                 return await fetch(connection, query, {"b_origin": origin, "last": last})
 
         last = 0
-        while rows := await keep_trying(read, self._shown):
+        while rows := await keep_trying(read, self._redacted_url):
             last = rows[-1][0]
             yield rows
 
@@ -337,7 +383,7 @@ class PageList:
         found: list[Listed] = []
         rest = iter(dict.fromkeys(map(identity, urls)))
         while chunk := list(islice(rest, LIMITS.adopted_at_once)):
-            found += await keep_trying(read, self._shown)
+            found += await keep_trying(read, self._redacted_url)
         return found
 
     async def _retire_others(self, origin: str, others: Ints, now: float) -> AsyncGenerator[list[Page], None]:
@@ -349,7 +395,7 @@ class PageList:
 
         for start in range(0, len(others), LIMITS.adopted_at_once):
             some = others[start : start + LIMITS.adopted_at_once].tolist()
-            unlisted = [_page_of(row) for row in await keep_trying(read, self._shown)]
+            unlisted = [_page_of(row) for row in await keep_trying(read, self._redacted_url)]
             if unlisted and origin != FROM_LINKS:
                 linked = await self._write(partial(_hand_over_linked, page_ids=[page.id for page in unlisted]))
                 unlisted = [page for page in unlisted if page.id not in linked]
@@ -367,7 +413,7 @@ class PageList:
             async with self._connection.transaction() as connection:
                 return await work(connection)
 
-        return await keep_trying(attempt, self._shown)
+        return await keep_trying(attempt, self._redacted_url)
 
 
 class _Chunk:
@@ -483,7 +529,7 @@ async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]
 async def _tell_changes(
     connection: AsyncConnection, numbering: Numbering, pages: Sequence[Page], verdict: ChangeVerdict, now: float
 ) -> None:
-    """Tell whoever follows the changes that these pages went, or came back with the copy they had."""
+    """Record as changes that these pages went, or came back with the copy they had."""
     if not pages:
         return
     first = await numbering.first_change(connection, len(pages))

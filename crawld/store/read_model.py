@@ -16,22 +16,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import StoreError
-from crawld.model.fetched import GONE_STATUSES
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.signal import SOURCES, Source
-from crawld.model.usage import PageUse, usage_of
+from crawld.model.usage import PageUse
 from crawld.model.web import Clock
 from crawld.store import changes as change_list
 from crawld.store import documents, tables
 from crawld.store.address import parse_address
+from crawld.store.batch import FreshnessPoint
 from crawld.store.changes import changes_of_page, versions_of
-from crawld.store.contract import FreshnessPoint
-from crawld.store.control import Copy, Gone
 from crawld.store.database import Damage
-from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.engine import as_store_error
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
-from crawld.store.report import LIMITS as REPORT_LIMITS
 from crawld.store.report import (
     TURNED_AWAY_BY_HOST,
     calibration,
@@ -40,20 +37,22 @@ from crawld.store.report import (
     is_document,
     is_page,
     overdue_since,
-    page_stats,
+    read_addresses,
+    read_copy,
     signal_stats,
     turned_away_by_host,
     with_heard,
 )
-from crawld.store.schema import check_readable
+from crawld.store.schema import open_for_reading
 from crawld.store.slot_history import slots_since
-from crawld.store.versions import decompress_to, unpack_said
 from crawld.store.views import (
     CalibrationLine,
     Changes,
+    Copy,
     CrawlLine,
     EstimateLine,
     FollowedLine,
+    Gone,
     HostLine,
     LivePages,
     Overdue,
@@ -70,63 +69,7 @@ from crawld.store.views import (
     VersionBody,
 )
 
-# The latest copy of a page, or since when the page has been gone.
-
-_page, _host, _body, _crawl = tables.pages.c, tables.hosts.c, tables.bodies.c, tables.crawls.c
-_status = (
-    select(_crawl.status).where(_crawl.page_id == _page.id, _crawl.status.in_(sorted(GONE_STATUSES)))
-    .order_by(_crawl.id.desc()).limit(1).scalar_subquery()
-)  # fmt: skip
-_latest = (
-    select(_body.id).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1).correlate(tables.pages)
-).scalar_subquery()
-_PAGE: Select[Any] = select(
-    _page.id, _page.url, _host.name.label("host"), _page.last_success, _page.gone_since, _latest.label("body"),
-    _status.label("status"), tables.versions.c.said,
-).join_from(tables.pages, tables.hosts, _host.id == _page.host_id).join(
-    tables.versions, tables.versions.c.page_id == _page.id, isouter=True
-)  # fmt: skip
-
-
-async def latest_copy(
-    connection: AsyncConnection, condition: ColumnElement[bool], live: LivePages | None, now: float, *, even_gone: bool
-) -> Copy | Gone | None:
-    """The latest copy of the page that meets the condition; of one that is gone only with `even_gone`."""
-    page = (await connection.execute(_PAGE.where(condition))).first()
-    if page is None:
-        return None
-    gone = None if page.gone_since is None else Gone(page.gone_since, page.status, held=page.body is not None)
-    if page.body is None or (gone is not None and not even_gone):
-        return gone
-    found = (await connection.execute(select(tables.bodies).where(_body.id == page.body))).first()
-    if found is None:  # pruned in this moment
-        return gone
-    return Copy(
-        url=page.url,
-        host=page.host,
-        body=decompress_to(found.zstd, found.size),
-        content_type=found.content_type,
-        fetched_at=found.at,
-        checked_at=page.last_success,
-        freshness=await _freshness(connection, page, live, now),
-        version=found.version,
-        gone=gone,
-        usage=usage_of(unpack_said(page.said)),
-    )
-
-
-async def _freshness(connection: AsyncConnection, page: Any, live: LivePages | None, now: float) -> float | None:
-    held = {} if live is None else live.standings([page.id], now)
-    if page.id in held:
-        return held[page.id][0]
-    fresh = await connection.scalar(select(page_stats.c.freshness).where(page_stats.c.url == page.url))
-    return None if fresh is None else float(fresh)
-
-
-# One page with its timeline.
-
 T = TypeVar("T")
-_id, _url, _of = tables.pages.c.id, tables.pages.c.url, tables.pages.c.alias_of
 
 
 async def view_page(
@@ -156,11 +99,8 @@ async def view_page(
         signals=await _latest_rows(connection, tables.signals, line.id, signals, _signal),
         changes=await changes_of_page(connection, line.id, changes),
         versions=await versions_of(connection, line.id),
-        alias_of=await connection.scalar(select(_url).where(_id == page.alias_of)),
         alias_why=page.alias_why,
-        aliases=list(
-            await connection.scalars(select(_url).where(_of == line.id).order_by(_url).limit(REPORT_LIMITS.addresses))
-        ),
+        **await read_addresses(connection, line.id, page.alias_of),
         linked_from=await read_linked(connection, line.id),
     )
 
@@ -206,11 +146,11 @@ def _by_source(row: Mapping[Any, Any], name: str) -> dict[Source, Any]:
     return {source: row[f"{name}_{source.value}"] for source in SOURCES}
 
 
-# A thread with an event loop of its own: what is read for people costs the daemon's loop nothing.
-
-
 class ReadingThread:
-    """Runs coroutines in its own thread; it starts with the first and ends with `close`."""
+    """Runs coroutines in a thread with its own event loop, so that reports cost the daemon's loop nothing.
+
+    It starts with the first coroutine and ends with `close`.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -218,7 +158,7 @@ class ReadingThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns or raises; whoever stops waiting cancels it."""
+        """Returns or raises what the coroutine does; a caller that stops waiting cancels it."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
 
     async def close(self) -> None:
@@ -248,7 +188,7 @@ def _serve(runner: asyncio.Runner) -> None:
 P = ParamSpec("P")
 
 
-def apart(
+def in_reader_thread(
     method: Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["SqlReadModel", P], Coroutine[Any, Any, T]]:
     """Answer in the model's own thread; after an error of the database the next question opens it again."""
@@ -261,10 +201,13 @@ def apart(
 
 
 class SqlReadModel:
-    """Implements `interfaces.read_model.ReadModel`. Use it as an async context, or close it at the end."""
+    """Answers about what is committed, neither waiting for the writer nor delaying it.
+
+    Use it as an async context, or close it at the end.
+    """
 
     def __init__(self, url: str, clock: Clock, *, live: LivePages | None = None, damage: Damage | None = None) -> None:
-        """`live` and `damage` are the running daemon's: whoever watches for damage is told of what is met here."""
+        """`live` and `damage` are the running daemon's: damage met here is reported to it."""
         self._address = parse_address(url)
         self._clock = clock
         self._live = live
@@ -307,12 +250,12 @@ class SqlReadModel:
             await self._thread.run(self._dispose())
             if self._damage is not None:
                 self._damage.look_at(error)
-            raise in_a_sentence(error, self._address.shown) from error
+            raise as_store_error(error, self._address.redacted_url) from error
         except StoreError:
             await self._thread.run(self._dispose())
             raise
 
-    @apart
+    @in_reader_thread
     async def overview(self) -> Overview:
         """How all pages stand."""
         page, point = tables.pages.c, tables.freshness_history
@@ -334,21 +277,21 @@ class SqlReadModel:
             free_bytes=free_bytes(self._address),
         )
 
-    @apart
+    @in_reader_thread
     async def overdue(self, before: float) -> Overdue:
         """Pages that were not crawled with success since that time."""
         async with self._connected() as connection:
             return Overdue(*(await connection.execute(overdue_since(before))).one())
 
-    @apart
+    @in_reader_thread
     async def pages(self, query: PageQuery) -> PageLines:
-        """A part of the list of pages."""
+        """A part of the list of pages; InputError where the cursor is none of this list."""
         async with self._connected() as connection:
             return await list_pages(connection, query, self._live, self._orders, self._clock.now())
 
-    @apart
+    @in_reader_thread
     async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
-        """One page by any spelling of its URL."""
+        """One page by any spelling of its URL, with the latest of its history; None if unknown."""
         async with self._connected() as connection:
             return await view_page(
                 connection,
@@ -360,43 +303,43 @@ class SqlReadModel:
                 changes=changes,
             )
 
-    @apart
+    @in_reader_thread
     async def versions(self, url: str) -> Sequence[Version] | None:
         """The kept versions of a page, newest first; None if the page is unknown."""
         async with self._connected() as connection:
             page_id = await connection.scalar(select(tables.pages.c.id).where(is_document(url)))
             return None if page_id is None else await change_list.versions_of(connection, page_id)
 
-    @apart
+    @in_reader_thread
     async def version(self, url: str, number: int | None = None) -> VersionBody | None:
-        """A kept version of a page with its bytes, the latest without `number`."""
+        """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
         async with self._connected() as connection:
             return await change_list.version_body(connection, is_document(url), number)
 
-    @apart
+    @in_reader_thread
     async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
-        """The latest copy of a page (`interfaces.Copies`)."""
+        """The latest copy of a page; of a page that is gone only with `even_gone`."""
         async with self._connected() as connection:
             now = self._clock.now()
-            return await latest_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
+            return await read_copy(connection, is_document(url), self._live, now, even_gone=even_gone)
 
-    @apart
+    @in_reader_thread
     async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
         """The documents that are kept of versions, by their numbers."""
         async with self._connected() as connection:
             return await documents.read_documents(connection, versions)
 
-    @apart
+    @in_reader_thread
     async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
         """Kept versions with their bytes, by number."""
         async with self._connected() as connection:
             return await change_list.version_bodies(connection, wanted)
 
-    @apart
+    @in_reader_thread
     async def search(
         self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
     ) -> Sequence[SearchHit]:
-        """Pages whose text holds the words, best first; InputError where searching is off."""
+        """Pages whose text holds the words, best first, without those that deny the use; InputError where it is off."""
         terms, now = documents.parse_terms(words), self._clock.now()
         async with self._connected() as connection:
             found = await documents.search_documents(connection, terms, limit, host, use)
@@ -418,7 +361,7 @@ class SqlReadModel:
             for row, document, score in found
         ]
 
-    @apart
+    @in_reader_thread
     async def changes(
         self,
         after: int,
@@ -428,28 +371,39 @@ class SqlReadModel:
         kinds: Sequence[ChangeVerdict] = (),
         use: PageUse | None = None,
     ) -> Changes:
-        """The changes after a cursor, oldest first."""
+        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
+
+        With a use, those of pages that deny it are left out, but not the change of that itself.
+
+        InputError where the cursor is beyond the newest change: it is not of this database.
+        """
         page = None if url is None else is_page(url)
         async with self._connected() as connection:
             return await change_list.changes_after(connection, after, limit, page, kinds, use)
 
-    @apart
+    @in_reader_thread
     async def latest_changes(
         self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
     ) -> Changes:
-        """The newest changes, newest first."""
+        """The newest changes, newest first, or those before a number; the cursor is that of the newest change.
+
+        With verdicts, only changes of those.
+        """
         async with self._connected() as connection:
             return await change_list.changes_before(connection, before, limit, verdicts)
 
-    @apart
+    @in_reader_thread
     async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
-        """How many changes there were in each bucket."""
+        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds.
+
+        The first copy of a page is no change.
+        """
         async with self._connected() as connection:
             return await change_list.change_counts(connection, since, bucket)
 
-    @apart
+    @in_reader_thread
     async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
-        """Hosts that have pages, the one with most pages first."""
+        """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
         host, page = tables.hosts.c, tables.pages.c
         found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
         counts = (
@@ -469,7 +423,7 @@ class SqlReadModel:
         lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
         return [replace(line, turned_away=there) if there else line for line, there in lines]
 
-    @apart
+    @in_reader_thread
     async def sources(
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceLine]:
@@ -484,7 +438,7 @@ class SqlReadModel:
             rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
         return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
 
-    @apart
+    @in_reader_thread
     async def source_files(
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceFileLine]:
@@ -499,13 +453,13 @@ class SqlReadModel:
             rows = (await connection.execute(query)).all()
         return [SourceFileLine(url, Source(source), name, at) for url, source, name, at in rows]
 
-    @apart
+    @in_reader_thread
     async def followed(self) -> Sequence[FollowedLine]:
         """What following links has found, by host."""
         async with self._connected() as connection:
             return [FollowedLine(**row) for row in await read_site_figures(connection)]
 
-    @apart
+    @in_reader_thread
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
         """The latest points from that time on, oldest first."""
         point = tables.freshness_history
@@ -513,14 +467,14 @@ class SqlReadModel:
         async with self._connected() as connection:
             return [_point(row) for row in reversed((await connection.execute(query)).all())]
 
-    @apart
+    @in_reader_thread
     async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
-        """What slots were spent on from that time on, oldest first."""
+        """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
         async with self._connected() as connection:
             rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
             return [SlotLine(*row) for row in rows]
 
-    @apart
+    @in_reader_thread
     async def calibration(self) -> Sequence[CalibrationLine]:
         """Predicted against seen freshness, the lowest tenth first."""
         tenth = calibration.c
@@ -541,14 +495,7 @@ class SqlReadModel:
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._engine is None:
-                engine = reading_engine(self._address, beside_writer=self._damage is not None)
-                try:
-                    async with engine.connect() as connection:
-                        await connection.run_sync(check_readable, self._address.shown)
-                except BaseException:
-                    await engine.dispose()
-                    raise
-                self._engine = engine
+                self._engine = await open_for_reading(self._address, beside_writer=self._damage is not None)
             return self._engine
 
     async def _dispose(self) -> None:

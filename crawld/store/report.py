@@ -18,25 +18,27 @@ from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
+from crawld.model.usage import usage_of
 from crawld.read.change.frame import LIMITS as FRAME_LIMITS
 from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import volatile_words
 from crawld.store import tables
 from crawld.store.address import Address, parse_address
-from crawld.store.control import Gone
-from crawld.store.engine import in_a_sentence, reading_engine
+from crawld.store.engine import as_store_error
 from crawld.store.hooks import read_figures, read_queues
 from crawld.store.links import read_linked, read_site_figures
-from crawld.store.schema import check_readable
+from crawld.store.schema import open_for_reading
+from crawld.store.settings import read_setting
 from crawld.store.slot_history import slots_since
-from crawld.store.versions import decompress_to, memory_of, read_recent_pages
+from crawld.store.versions import decompress_to, memory_of, read_recent_pages, unpack_said, usage_document
+from crawld.store.views import Copy, Gone, LivePages
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory
     from crawld.model.estimate import AgeCurve
     from crawld.read.change.frame import HostFrame
-    from crawld.store.contract import StoredPages
     from crawld.store.database import Damage
+    from crawld.store.restoring import StoredPages
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,6 @@ class ReportLimits:
 
 
 LIMITS = ReportLimits()
-
-
-# What is remembered of a page's latest copy, in figures that a person can read.
 
 
 async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, HostFrame | None] | None:
@@ -84,8 +83,6 @@ async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any
         "versions_seen": len(memory.seen),
     }
 
-
-# What the database knows of trouble: hosts that may not be asked, pages overdue or failing, and the latest audits.
 
 Row = dict[str, Any]
 Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
@@ -186,55 +183,78 @@ signal_stats = table("signal_stats", *map(column, SIGNAL_COLUMNS))
 calibration = table("calibration", *map(column, CALIBRATION_COLUMNS))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBody:
-    """The latest copy of a page: fetched at `fetched_at`, known to be what the page was at `checked_at`."""
+_body = tables.bodies.c
+_status = (
+    select(_crawl.status).where(_crawl.page_id == _page.id, _crawl.status.in_(sorted(GONE_STATUSES)))
+    .order_by(_crawl.id.desc()).limit(1).scalar_subquery()
+)  # fmt: skip
+_latest = (
+    select(_body.id).where(_body.page_id == _page.id).order_by(_body.id.desc()).limit(1).correlate(tables.pages)
+).scalar_subquery()
+_PAGE: Select[Any] = select(
+    _page.id, _page.url, _host.name.label("host"), _page.last_success, _page.gone_since, _latest.label("body"),
+    _status.label("status"), tables.versions.c.said,
+).join_from(tables.pages, tables.hosts, _host.id == _page.host_id).join(
+    tables.versions, tables.versions.c.page_id == _page.id, isouter=True
+)  # fmt: skip
 
-    url: str
-    body: bytes
-    content_type: str | None
-    fetched_at: float
-    checked_at: float | None
-    freshness: float | None
+
+async def read_copy(
+    connection: AsyncConnection, condition: ColumnElement[bool], live: LivePages | None, now: float, *, even_gone: bool
+) -> Copy | Gone | None:
+    """The latest copy of the page that meets the condition; of one that is gone only with `even_gone`."""
+    page = (await connection.execute(_PAGE.where(condition))).first()
+    if page is None:
+        return None
+    gone = None if page.gone_since is None else Gone(page.gone_since, page.status, held=page.body is not None)
+    if page.body is None or (gone is not None and not even_gone):
+        return gone
+    found = (await connection.execute(select(tables.bodies).where(_body.id == page.body))).first()
+    if found is None:  # pruned in this moment
+        return gone
+    return Copy(
+        url=page.url,
+        host=page.host,
+        body=decompress_to(found.zstd, found.size),
+        content_type=found.content_type,
+        fetched_at=found.at,
+        checked_at=page.last_success,
+        freshness=await _copy_freshness(connection, page, live, now),
+        version=found.version,
+        gone=gone,
+        usage=usage_of(unpack_said(page.said)),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class PackedBody:
-    """The same still compressed: whoever wants it chooses where it is unpacked."""
+async def _copy_freshness(connection: AsyncConnection, page: Any, live: LivePages | None, now: float) -> float | None:
+    held = {} if live is None else live.standings([page.id], now)
+    if page.id in held:
+        return held[page.id][0]
+    fresh = await connection.scalar(select(page_stats.c.freshness).where(page_stats.c.url == page.url))
+    return None if fresh is None else float(fresh)
 
-    url: str
-    packed: bytes
-    size: int
-    content_type: str | None
-    fetched_at: float
-    checked_at: float | None
-    freshness: float | None
 
-    def unpack(self) -> StoredBody:
-        """The copy itself; StoreError where it is not what was stored."""
-        body = decompress_to(self.packed, self.size)
-        return StoredBody(self.url, body, self.content_type, self.fetched_at, self.checked_at, self.freshness)
+async def read_addresses(connection: AsyncConnection, page_id: int, alias_of: int | None) -> Row:
+    """The page that this one is another address of, as `alias_of`, and its own other addresses, as `aliases`."""
+    of = None if alias_of is None else await connection.scalar(select(_page.url).where(_page.id == alias_of))
+    others = select(_page.url).where(_page.alias_of == page_id).order_by(_page.url).limit(LIMITS.addresses)
+    return {"alias_of": of, "aliases": list(await connection.scalars(others))}
 
 
 class Reader:
     """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
 
     def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
-        """With `damage`, inside the daemon: whoever watches it is told of damage that is met here."""
+        """With `damage`, inside the daemon: damage met here is reported to it."""
         self._address = parse_address(url)
         self._damage = damage
         self._engine: AsyncEngine | None = None
 
     async def __aenter__(self) -> Self:
-        self._engine = reading_engine(self._address, beside_writer=self._damage is not None)
         try:
-            async with self._engine.connect() as connection:
-                await connection.run_sync(check_readable, self._address.shown)
-        except BaseException as error:
-            await self._engine.dispose()
-            if isinstance(error, SQLAlchemyError | OSError):
-                raise in_a_sentence(error, self._address.shown) from error
-            raise
+            self._engine = await open_for_reading(self._address, beside_writer=self._damage is not None)
+        except (SQLAlchemyError, OSError) as error:
+            raise as_store_error(error, self._address.redacted_url) from error
         if self._damage is not None:
             self._damage.watch(self._engine)
         return self
@@ -382,13 +402,12 @@ class Reader:
             pages, _ = await restore_pages(self._opened)
             return pages, await read_age_curves(self._opened)
         except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, self._address.shown) from error
+            raise as_store_error(error, self._address.redacted_url) from error
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
-        kept = tables.settings.c
-        found = await self._rows(select(kept.value).where(kept.name == name))
-        return None if not found else str(found[0]["value"])
+        async with self._connected() as connection:
+            return await read_setting(connection, name)
 
     async def hooks(self) -> Mapping[str, Row]:
         """What waits for each hook and what became of the rest, by name."""
@@ -417,64 +436,25 @@ class Reader:
         answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
         answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
         answer["successive_failures"] = page["failures"]
-        answer |= await self._addresses(page["id"], page["alias_of"], page["alias_why"])
+        answer["alias_why"] = page["alias_why"]
         async with self._connected() as connection:
+            answer |= await read_addresses(connection, page["id"], page["alias_of"])
             answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
+            answer["memory"] = await remembered(connection, page["id"])
         said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
-        answer["usage"] = _usage(said[0]["said"] if said else None)
+        answer["usage"] = usage_document(said[0]["said"] if said else None)
         answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
         answer["pending_signals"] = _by_source(page, "pending")
         answer["signal_trust"] = await self._signal_trust(page["host_id"])
         answer["estimate"] = await self._estimate(page["id"])
-        answer["memory"] = await self._memory(page["id"])
         answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
         answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
         return answer
 
-    async def _addresses(self, page_id: int, alias_of: int | None, why: str | None) -> Row:
-        """What the page is another address of, and its own other addresses."""
-        page = tables.pages.c
-        of = [] if alias_of is None else await self._rows(select(page.url).where(page.id == alias_of))
-        aliases = await self._rows(
-            select(page.url).where(page.alias_of == page_id).order_by(page.url).limit(LIMITS.addresses)
-        )
-        return {
-            "alias_of": of[0]["url"] if of else None,
-            "alias_why": why,
-            "aliases": [row["url"] for row in aliases],
-        }
-
-    async def body(self, url: str) -> StoredBody | None:
-        """The latest copy of a page, by any spelling of its URL; None where there is none."""
-        found = await self.packed_body(url)
-        return None if found is None else found.unpack()
-
-    async def packed_body(self, url: str) -> PackedBody | None:
-        """The same still compressed."""
-        body, page = tables.bodies.c, tables.pages.c
-        query = (
-            select(page.url, body.zstd, body.size, body.content_type, body.at)
-            .add_columns(page.last_success, page_stats.c.freshness)
-            .join_from(tables.bodies, tables.pages, page.id == body.page_id)
-            .join(page_stats, page_stats.c.url == page.url)
-            .where(is_document(url)).order_by(body.id.desc()).limit(1)
-        )  # fmt: skip
-        rows = await self._rows(query)
-        return PackedBody(*rows[0].values()) if rows else None
-
-    async def gone(self, url: str) -> Gone | None:
-        """Since when a page has been gone; None where it is not, or is unknown."""
-        page, crawl = tables.pages.c, tables.crawls.c
-        status = (
-            select(crawl.status).where(crawl.page_id == page.id, crawl.status.in_(sorted(GONE_STATUSES)))
-            .order_by(crawl.id.desc()).limit(1).scalar_subquery()
-        )  # fmt: skip
-        held = select(tables.bodies.c.id).where(tables.bodies.c.page_id == page.id).exists()
-        query = select(page.gone_since, status.label("status"), held.label("held")).where(
-            is_document(url), page.gone_since.is_not(None)
-        )
-        rows = await self._rows(query)
-        return Gone(rows[0]["gone_since"], rows[0]["status"], bool(rows[0]["held"])) if rows else None
+    async def copy(self, url: str) -> Copy | Gone | None:
+        """The latest copy of a page, by any spelling of its URL; None where there is none, and no page that is gone."""
+        async with self._connected() as connection:
+            return await read_copy(connection, is_document(url), None, 0.0, even_gone=True)
 
     async def _signal_trust(self, host_id: int) -> Sequence[Row]:
         trust = tables.signal_trust.c
@@ -495,11 +475,6 @@ class Reader:
         row = found[0]
         answer = {name: row[name] for name in ("at", "shape", "rate", "alpha_se", "crawls", "changes")}
         return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
-
-    async def _memory(self, page_id: int) -> Row | None:
-
-        async with self._connected() as connection:
-            return await remembered(connection, page_id)
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
@@ -538,7 +513,7 @@ class Reader:
             async with self._opened.connect() as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, self._address.shown) from error
+            raise as_store_error(error, self._address.redacted_url) from error
 
     @property
     def _opened(self) -> AsyncEngine:
@@ -556,7 +531,7 @@ async def database_bytes(connection: AsyncConnection, address: Address) -> int:
 
 
 def free_bytes(address: Address) -> int | None:
-    """The space that is left on the disk of a SQLite database for whoever is not root; None for a server's."""
+    """The space left on the disk of a SQLite database for users other than root; None for a server's."""
     if address.file is None:
         return None
     disk = os.statvfs(address.file.parent)
@@ -575,12 +550,6 @@ def is_document(url: str) -> ColumnElement[bool]:
     crawled = select(kept.c.id).where(kept.c.id == other.c.alias_of, kept.c.last_success.is_not(None)).scalar_subquery()
     of = select(func.coalesce(crawled, other.c.id)).where(or_(other.c.url == wanted, other.c.identity == wanted))
     return tables.pages.c.id == of.scalar_subquery()
-
-
-def _usage(said: str | None) -> Row | None:
-    from crawld.store.versions import usage_document
-
-    return usage_document(said)
 
 
 def with_heard(row: Row) -> Row:

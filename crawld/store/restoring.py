@@ -1,20 +1,97 @@
 """Bringing pages back at a start: one plain scan in slices, each of which becomes columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.model.fetched import TURNED_AWAY
+from crawld.model.estimate import Floats, Ints
+from crawld.model.fetched import TURNED_AWAY, Trouble
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES
 from crawld.store import tables
 from crawld.store.bulk import fetch
-from crawld.store.contract import Floats, StoredPages
 from crawld.store.engine import Ranges, choice, chosen, fetch_within, within
 from crawld.store.tables import by_source
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPages:
+    """Pages that are not retired, as columns of equal length: what a restart needs."""
+
+    ids: Ints
+    urls: Sequence[str]
+    hosts: Sequence[str]
+    states: Sequence[PageState]
+    importance: Floats
+    last_success: Floats  # time of the last successful crawl, nan before the first
+    last_attempt: Floats  # nan before the first
+    failures: Ints  # successive page-scope failures
+    signals: Ints  # (pages, sources): counted signals since the last successful crawl
+    shape: Floats  # the estimate's columns, nan where there is none yet
+    rate: Floats
+    kappa: Floats  # (pages, sources)
+    gamma: Floats  # (pages, sources)
+    mixed: Floats  # (pages, 3): heard, deaf_alpha, deaf_shape
+    gone: NDArray[np.bool_]  # whether the last successful crawl found the page gone
+    alias_of: Sequence[int | None]  # the page that this is another address of
+    turned_away: Mapping[int, Trouble] = field(default_factory=dict)  # by id, where the site turned us away last time
+
+    @classmethod
+    def of(cls, parts: Sequence["StoredPages"]) -> "StoredPages":
+        """The pages of all parts in their order."""
+        none, some = np.zeros(0), len(SOURCES)
+
+        def joined(name: str, empty: NDArray[Any] = none) -> NDArray[Any]:
+            return np.concatenate([getattr(part, name) for part in parts] or [empty])
+
+        return cls(
+            ids=joined("ids", none.astype(np.int64)),
+            urls=[url for part in parts for url in part.urls],
+            hosts=[host for part in parts for host in part.hosts],
+            states=[state for part in parts for state in part.states],
+            importance=joined("importance"),
+            last_success=joined("last_success"),
+            last_attempt=joined("last_attempt"),
+            failures=joined("failures", none.astype(np.int64)),
+            signals=joined("signals", np.zeros((0, some), np.int64)),
+            shape=joined("shape"),
+            rate=joined("rate"),
+            kappa=joined("kappa", np.zeros((0, some))),
+            gamma=joined("gamma", np.zeros((0, some))),
+            mixed=joined("mixed", np.zeros((0, 3))),
+            gone=joined("gone", none.astype(np.bool_)),
+            alias_of=[of for part in parts for of in part.alias_of],
+            turned_away={page: trouble for part in parts for page, trouble in part.turned_away.items()},
+        )
+
+    def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
+        """Some of the pages: a slice of them, or those marked."""
+        order = np.arange(len(self.ids))[which].tolist()
+        return StoredPages(
+            ids=self.ids[which],
+            urls=[self.urls[i] for i in order],
+            hosts=[self.hosts[i] for i in order],
+            states=[self.states[i] for i in order],
+            importance=self.importance[which],
+            last_success=self.last_success[which],
+            last_attempt=self.last_attempt[which],
+            failures=self.failures[which],
+            signals=self.signals[which],
+            shape=self.shape[which],
+            rate=self.rate[which],
+            kappa=self.kappa[which],
+            gamma=self.gamma[which],
+            mixed=self.mixed[which],
+            gone=self.gone[which],
+            alias_of=[self.alias_of[i] for i in order],
+            turned_away={page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away},
+        )
+
 
 ROWS_AT_ONCE = 2_000  # who takes them in blocks the event loop for some 10 ms
 _TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Table, cast, delete, func, select, text
+from sqlalchemy import ColumnElement, Table, delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.engine import among
+from crawld.store.engine import among, floored
 from crawld.store.hosts import forget_hosts, forget_old_robots
 from crawld.store.links import forget_links
 from crawld.store.slot_history import LIMITS as SLOT_HISTORY_LIMITS
@@ -37,14 +37,12 @@ class RetentionLimits:
 LIMITS = RetentionLimits()
 
 
-# The room that earlier versions of pages take: bounded in bytes, the oldest go first, and no page loses its latest.
-
 _body, _newer = tables.bodies.c, tables.bodies.alias("newer")
 _EARLIER = select(_newer.c.id).where(_newer.c.page_id == _body.page_id, _newer.c.id > _body.id).exists()
 
 
 class VersionRoom:
-    """Knows about how many bytes earlier versions take, and makes room."""
+    """Bounds the bytes of earlier versions: the oldest go first, and no page loses its latest."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -94,8 +92,6 @@ class VersionRoom:
         return 0
 
 
-ESTIMATE = text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = to_regclass(:name)")
-
 COUNTED = (tables.crawls, tables.signals)
 OF_A_PAGE: tuple[Table, ...] = (
     tables.crawls, tables.signals, tables.estimates, tables.versions, tables.bodies, tables.demand,
@@ -120,7 +116,7 @@ class Pruning:
     """Looks after the pages that were crawled, walks round all of them, and nibbles at the oldest rows of the rest."""
 
     def __init__(self, retention: Retention, *, alone: bool = True) -> None:
-        """`alone`: nobody else writes to the database. In a fleet one worker at a time prunes what is everybody's."""
+        """`alone`: no other process writes to the database. In a fleet one worker at a time prunes the shared rows."""
         self._keep, self._alone = retention, alone
         self._walked = 0  # the last page the walk has seen
         self._first_walk = True
@@ -139,11 +135,11 @@ class Pruning:
         """
         if self._alone:
             if self._counts is None:
-                query = {table: select(func.count()).select_from(table) for table in COUNTED}
-                counts = {table: int(await connection.scalar(statement) or 0) for table, statement in query.items()}
-                self._counts = counts
+                counting = {table: select(func.count()).select_from(table) for table in COUNTED}
+                self._counts = {table: int(await connection.scalar(one) or 0) for table, one in counting.items()}
         else:
-            estimates = {table: int(await connection.scalar(ESTIMATE, {"name": table.name}) or 0) for table in COUNTED}
+            query = text("SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = to_regclass(:name)")
+            estimates = {table: int(await connection.scalar(query, {"name": table.name}) or 0) for table in COUNTED}
             if estimates != self._estimates:
                 self._counts, self._estimates = dict(estimates), estimates
             if now - self._room_counted > LIMITS.count_again_seconds:
@@ -277,8 +273,7 @@ async def _prune_per_page(connection: AsyncConnection, table: Table, pages: list
 
 async def _thin_freshness(connection: AsyncConnection, now: float, cutoff: float) -> int:
     at = tables.freshness_history.c.at
-    # PostgreSQL rounds when it casts, SQLite cuts off.
-    minute = cast(func.floor(at / 60.0) if connection.dialect.name == "postgresql" else at / 60.0, BigInteger)
+    minute = floored(connection.dialect.name, at / 60.0)
     surplus = select(at).where(
         (at < cutoff)
         | ((at < now - SLOT_HISTORY_LIMITS.minutes_for) & (minute % 10 != 0))

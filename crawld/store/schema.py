@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 import crawld
 from crawld.model.clock import SystemClock
 from crawld.model.errors import StoreError
 from crawld.store import tables
+from crawld.store.address import Address
+from crawld.store.engine import reading_engine
 from crawld.store.revisions import current_revision, known_revisions
 
 if TYPE_CHECKING:
@@ -51,28 +54,31 @@ def latest_revision() -> str:
     return known_revisions(migrations_directory())[0]
 
 
-def check_revision(connection: Connection, shown: str) -> str | None:
+def check_revision(connection: Connection, redacted_url: str) -> str | None:
     """The database's revision, None where it is empty; StoreError where it is newer than this program or not ours."""
     current = current_revision(connection)
     if current is None:
         tables = inspect(connection).get_table_names()
         if tables and tables != ["alembic_version"]:
-            raise StoreError(f"{shown} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own")
+            raise StoreError(
+                f"{redacted_url} holds somebody else's tables ({', '.join(tables[:3])}…): give crawld its own"
+            )
         return None
     if current not in known_revisions(migrations_directory()):
-        raise StoreError(_too_new(shown, current, _written_by(connection)))
+        raise StoreError(_too_new(redacted_url, current, _written_by(connection)))
     return current
 
 
-def _too_new(shown: str, revision: str, version: str | None) -> str:
+def _too_new(redacted_url: str, revision: str, version: str | None) -> str:
     if version is None or version == crawld.__version__:  # a build between two releases, which no name tells apart
-        sentence = (
-            f"the database {shown} was written by a newer crawld (revision {revision}): install that version again"
-        )
+        newer = f"the database {redacted_url} was written by a newer crawld (revision {revision})"
+        sentence = f"{newer}: install that version again"
     else:
-        newer = f"the database {shown} was written by a newer crawld ({version}, revision {revision})"
+        newer = f"the database {redacted_url} was written by a newer crawld ({version}, revision {revision})"
         sentence = f"{newer}, and this is {crawld.__version__}: install crawld {version} again"
-    copies = [copy for copy in map(_copy_of(Path(shown)), known_revisions(migrations_directory())) if copy.is_file()]
+    copies = [
+        copy for copy in map(_copy_of(Path(redacted_url)), known_revisions(migrations_directory())) if copy.is_file()
+    ]
     return f"{sentence}, or go back to the copy {copies[0]}" if copies else sentence
 
 
@@ -84,14 +90,14 @@ def _written_by(connection: Connection) -> str | None:
     return found
 
 
-def migrate(connection: Connection, shown: str) -> None:
+def migrate(connection: Connection, redacted_url: str) -> None:
     """Bring the database up to this version, all or nothing."""
-    from alembic import command
-
-    current, latest = check_revision(connection, shown), latest_revision()
+    current, latest = check_revision(connection, redacted_url), latest_revision()
     if current != latest:
+        from alembic import command  # a tenth of a second, for which nothing else would run
+
         if current is not None:
-            log.info("migrating the database", extra={"database": shown, "from": current, "to": latest})
+            log.info("migrating the database", extra={"database": redacted_url, "from": current, "to": latest})
         command.upgrade(alembic_config(connection), "head")
     if _written_by(connection) != crawld.__version__:
         now = SystemClock().now()
@@ -113,7 +119,7 @@ def copy_before_migration(file: Path) -> None:
         try:
             (revision,) = source.execute("SELECT version_num FROM alembic_version").fetchone() or (None,)
         except sqlite3.Error:
-            return  # empty, or no database of ours: whoever migrates it says so
+            return  # empty, or not crawld's: `migrate` says so
         if revision == latest_revision() or revision not in known_revisions(migrations_directory()):
             return
         size, free = file.stat().st_size, shutil.disk_usage(file.parent).free
@@ -135,10 +141,24 @@ def copy_before_migration(file: Path) -> None:
     log.info("copied the database before it is migrated", extra={"copy": str(copy), "revision": revision})
 
 
-def check_readable(connection: Connection, shown: str) -> None:
+async def open_for_reading(address: Address, *, beside_writer: bool = False) -> AsyncEngine:
+    """An engine that cannot write, over tables that are of this version; StoreError where they are not."""
+    engine = reading_engine(address, beside_writer=beside_writer)
+    try:
+        async with engine.connect() as connection:
+            await connection.run_sync(check_readable, address.redacted_url)
+    except BaseException:
+        await engine.dispose()
+        raise
+    return engine
+
+
+def check_readable(connection: Connection, redacted_url: str) -> None:
     """StoreError where the tables are not those of this version: reading migrates nothing."""
-    current = check_revision(connection, shown)
+    current = check_revision(connection, redacted_url)
     if current is None:
-        raise StoreError(f"the database {shown} is empty: start the daemon once")
+        raise StoreError(f"the database {redacted_url} is empty: start the daemon once")
     if current != latest_revision():
-        raise StoreError(f"the database {shown} was written by an older crawld: start the daemon once to migrate it")
+        raise StoreError(
+            f"the database {redacted_url} was written by an older crawld: start the daemon once to migrate it"
+        )

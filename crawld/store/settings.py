@@ -1,18 +1,50 @@
-"""Settings changed while running: their values, and the history of their changes."""
+"""What operators and readers leave in the database: settings changed while running, actions, and demand for copies."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sqlalchemy import BigInteger, Double, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from crawld.model.estimate import Floats, Ints
 from crawld.store import tables
 from crawld.store.bulk import fetch, replacing, run
-from crawld.store.contract import Action, StoredDemand
 from crawld.store.engine import Ranges, fetch_within, within
 from crawld.store.pages import WriteScope
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What somebody did: who, the verb, the sentence that tells it, and the action that undoes it, if one does."""
+
+    id: int
+    at: float
+    who: str
+    verb: str
+    sentence: str
+    undo: Mapping[str, Any] | None = None  # {"verb": …, "what": {…}}
+    undone_at: float | None = None
+    result: Any = field(default=None, compare=False)  # what came of it, told to the caller and not kept
+
+    @property
+    def undoable(self) -> bool:
+        """Whether it can still be undone."""
+        return self.undo is not None and self.undone_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDemand:
+    """Requests for copies of pages and the days they were watched for, both faded as of `at`, as columns."""
+
+    page_ids: Ints
+    requests: Floats
+    days: Floats
+    at: Floats
+    weight: Floats | None = None  # what the pages weigh because of that; None where it was read
+
 
 _setting = tables.settings.c
 
@@ -36,19 +68,15 @@ async def write_setting(connection: AsyncConnection, name: str, value: str | Non
     await connection.execute(insert(tables.settings_changes), [{"at": now, "name": name, "old": old, "new": value}])
 
 
-# What operators did, and what undoes it.
-
-KEPT = 10_000
-"""The latest so many are kept."""
 _action = tables.actions.c
 
 
 async def add_action(connection: AsyncConnection, action: Action) -> int:
-    """Keep an action; its number. The oldest beyond those that are kept go."""
+    """Keep an action; its number. The latest ten thousand are kept."""
     undo = None if action.undo is None else json.dumps(action.undo)
     row = {"at": action.at, "who": action.who, "verb": action.verb, "sentence": action.sentence, "undo": undo}
     number = int((await connection.execute(insert(tables.actions).returning(_action.id), row)).scalar_one())
-    await connection.execute(delete(tables.actions).where(_action.id <= number - KEPT))
+    await connection.execute(delete(tables.actions).where(_action.id <= number - 10_000))
     return number
 
 
@@ -69,8 +97,6 @@ async def mark_undone(connection: AsyncConnection, number: int, at: float) -> bo
 def _action_of(row: Mapping[Any, Any]) -> Action:
     return Action(**dict(row) | {"undo": None if row["undo"] is None else json.loads(row["undo"])})
 
-
-# How often copies were asked for: kept for importance that follows it.
 
 _page = tables.pages.c
 _WEIGH = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(

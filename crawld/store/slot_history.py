@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
 from crawld.store.bulk import adding, run
+from crawld.store.engine import floored
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ async def _sum_up(connection: AsyncConnection, span: int, longer: int, before: f
 def slots_since(dialect: str, since: float, bucket: float) -> Select[Any]:
     """The query for what slots were spent on since then, summed by stretches of `bucket` seconds, the oldest first."""
     row = tables.slot_history.c
-    # PostgreSQL rounds when it casts, SQLite cuts off.
-    number = row.at / float(bucket)
-    number = cast(func.floor(number) if dialect == "postgresql" else number, BigInteger)
+    number = floored(dialect, row.at / float(bucket))
     begin = (number * float(bucket)).label("at")
     summed = cast(func.sum(row.slots), BigInteger).label("slots")
     query = select(begin, row.use, row.outcome, summed).where(row.at >= since)

@@ -1,6 +1,7 @@
 """The files that signals are read from."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,10 +9,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from crawld.model.signal import Source
 from crawld.store import tables
 from crawld.store.bulk import fetch
-from crawld.store.contract import SourceFile
 from crawld.store.engine import Ranges, among, choice, fetch_within, within
 from crawld.store.pages import WriteScope
 from crawld.store.versions import decompress
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that signals are read from, as kept over a restart; `state` is the poller's own, kept compressed."""
+
+    url: str
+    source: Source
+    host: str
+    next_poll: float
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What became of a source file: polled, found (0 polls), or all its dates moved at once (a site event)."""
+
+    file: SourceFile
+    polls: int = 1
+    site_events: int = 0
+
 
 _source, _host = tables.sources.c, tables.hosts.c
 _ALL = select(_source.url, _source.source, _source.host, _source.next_poll, _source.state).order_by(_source.url)
@@ -19,7 +40,7 @@ _OF_HOSTS = _ALL.join_from(tables.hosts, tables.sources, _source.host == _host.n
 
 
 async def read_sources(connection: AsyncConnection, ranges: Ranges | None = None) -> Sequence[SourceFile]:
-    """Every source file, or those of hosts with these ids: whoever writes a file's row writes its host's, too."""
+    """Every source file, or those of hosts with these ids: a file's row is written together with its host's."""
     rows = await fetch(connection, _ALL) if ranges is None else await fetch_within(connection, _OF_HOSTS, ranges)
     return [_file(*row) for row in rows]
 

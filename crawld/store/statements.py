@@ -30,7 +30,7 @@ from sqlalchemy.types import TypeEngine
 from crawld.model.host import HostState
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.batch import CRAWL, SIGNAL, Batch, PageChange, storable
+from crawld.store.batch import CRAWL, SIGNAL, Batch, FreshnessPoint, PageChange
 from crawld.store.bulk import (
     Copying,
     ForRows,
@@ -46,11 +46,11 @@ from crawld.store.bulk import (
     run,
 )
 from crawld.store.changes import Renewed, told_changes, write_changes
-from crawld.store.contract import FreshnessPoint, Poll
 from crawld.store.hosts import robots_row
 from crawld.store.pages import OneWriter, WriteScope, know_hosts
 from crawld.store.slot_history import TICK
-from crawld.store.tables import by_source
+from crawld.store.sources import Poll
+from crawld.store.tables import by_source, storable
 from crawld.store.versions import compress, version_row
 
 # What a batch does to the rows of pages: what their crawls found, and how many signals came.

@@ -1,9 +1,10 @@
-"""The store: SQLite or PostgreSQL behind `crawld.interfaces.Store`."""
+"""The store, on SQLite or PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
@@ -13,50 +14,30 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Memory
 from crawld.model.errors import DamagedError, StoreError
-from crawld.model.estimate import AgeCurve, Estimate, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostPage, HostState
 from crawld.model.page import Document, ListedPages, Page, Wanted
 from crawld.model.signal import Signal, SignalGain, SignalTrust
 from crawld.model.web import Clock
-from crawld.store import documents, hosts, settings
-from crawld.store import estimates as dirty
-from crawld.store import estimates as learning
-from crawld.store import hosts as robots
-from crawld.store import settings as actions
-from crawld.store import settings as demand
-from crawld.store.batch import Batch, Item, fold
+from crawld.store import documents, estimates, hosts, settings
+from crawld.store.batch import Batch, FreshnessPoint, Item, Record, fold
 from crawld.store.changes import ChangeSignal
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import (
-    Action,
-    Adoption,
-    FreshnessPoint,
-    Ints,
-    Listed,
-    MayRetire,
-    PendingCopy,
-    Poll,
-    Record,
-    SourceFile,
-    StoredDemand,
-    StoredPages,
-    always,
-)
 from crawld.store.database import Database, WriteConnection
+from crawld.store.documents import PendingCopy
 from crawld.store.engine import Ranges, keep_trying
 from crawld.store.estimates import DirtyPages
 from crawld.store.hooks import StoredHooks
 from crawld.store.links import StoredLinks
-from crawld.store.pages import PageList, WriteScope
-from crawld.store.restoring import PageScan, count_live, restore_pages
+from crawld.store.pages import Adoption, Listed, MayRetire, PageList, WriteScope, always
+from crawld.store.restoring import PageScan, StoredPages, count_live, restore_pages
 from crawld.store.retention import Pruning, Retention, give_back_space
-from crawld.store.sources import forget_sources, read_sources
+from crawld.store.settings import Action, StoredDemand
+from crawld.store.sources import Poll, SourceFile, forget_sources, read_sources
 from crawld.store.statements import write, write_new
 from crawld.store.versions import RecentVersions, VersionReader, body_rows, latest_copy, read_recent_pages
 from crawld.store.writer import Writer
-
-# What a store is told while it runs: queued at once, and committed in batches a moment later.
 
 KeepBodies = Literal["latest", "changes", "none"]
 
@@ -72,7 +53,7 @@ class Options(TypedDict, total=False):
 
 
 class Recording:
-    """Queues what is recorded, and commits it. Implements that part of `crawld.interfaces.Store`."""
+    """Queues records, and commits them in batches at most `commit_interval` seconds apart."""
 
     def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
@@ -87,9 +68,9 @@ class Recording:
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
 
     @property
-    def shown(self) -> str:
+    def redacted_url(self) -> str:
         """Where the database is, without a password."""
-        return self._database.shown
+        return self._database.redacted_url
 
     @property
     def backlog(self) -> int:
@@ -107,7 +88,7 @@ class Recording:
         return self._writer.healthy and self._database.damage.found is None
 
     async def watch(self) -> None:
-        """Wait until the database is found damaged, by a reader or the writer, and raise that."""
+        """Wait until the database is found damaged, by whatever was read or written, and raise DamagedError."""
         await self._database.damage.wait()
 
     @property
@@ -118,7 +99,7 @@ class Recording:
 
     @property
     def trouble_since(self) -> float | None:
-        """When commits began to fail, None while all is well."""
+        """When commits began to fail (UTC seconds), None while all is well."""
         return self._writer.trouble_since
 
     @property
@@ -213,60 +194,73 @@ class Recording:
                 f"{damage.found or error}. {self._writer.backlog} queued rows were not written"
             ) from None
         except StoreError as error:
-            raise StoreError(f"the database {self.shown}: {error}") from None
+            raise StoreError(f"the database {self.redacted_url}: {error}") from None
         finally:
             self._packing.shutdown(wait=False)
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SAVED_AT_ONCE = 1_000
-DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE = 64, 4 << 20
-"""Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
+
+
+@dataclass(frozen=True)
+class StoreLimits:
+    """Numbers that bound and tune this module."""
+
+    saved_at_once: int = 1_000  # estimates
+    documents_at_once: int = 64
+    document_bytes_at_once: int = 4 << 20
+    """Copies that are read as documents in one step, and their bytes: a transaction with them stays short."""
+
+
+LIMITS = StoreLimits()
 
 
 S = TypeVar("S", bound="SqlStore")
 Asked = Callable[Concatenate[S, P], Awaitable[T]]
 
 
-def patiently(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+def retried(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Try again for a while where the database does not answer; StoreError where that does not help."""
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await keep_trying(lambda: method(store, *args, **kwargs), store.shown)
+        return await keep_trying(lambda: method(store, *args, **kwargs), store.redacted_url)
 
     return asked
 
 
-def promptly(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+def retried_with_timeout(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """The same for what takes a moment: where it takes much longer, it is asked again over another connection."""
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def attempt() -> T:
-            async with asyncio.timeout(store.longest_answer_seconds):
+            async with asyncio.timeout(store.max_answer_seconds):
                 return await method(store, *args, **kwargs)
 
-        return await keep_trying(attempt, store.shown)
+        return await keep_trying(attempt, store.redacted_url)
 
     return asked
 
 
 class SqlStore(Recording):
-    """The truth, in SQL. One per database and process: `start` takes a lock that others respect."""
+    """The truth, in SQL. Reads see what is committed.
 
-    longest_answer_seconds: float | None = None
+    One per database and process: `start` takes a lock that others respect.
+    """
+
+    max_answer_seconds: float | None = None
 
     def __init__(self, url: str, *, scope: WriteScope | None = None, **options: Unpack[Options]) -> None:
         """Without a scope the whole database is ours; with one it is a fleet's, of which we hold some shards."""
         super().__init__(self._make_database(url), scope, **options)
-        self._memory_reader = VersionReader(self.longest_answer_seconds)
+        self._memory_reader = VersionReader(self.max_answer_seconds)
         self.damage = self._database.damage
         self.hooks = StoredHooks(
-            lambda: self._connection, lambda: self._reading, self.changes, self.shown, shared=scope is not None
+            lambda: self._connection, lambda: self._reading, self.changes, self.redacted_url, shared=scope is not None
         )
-        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.shown)
+        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.redacted_url)
 
     def _make_database(self, url: str) -> Database:
         return Database(url)
@@ -277,7 +271,7 @@ class SqlStore(Recording):
         self._writer.start()
 
     async def close(self) -> None:
-        """Commit what is queued and let go; StoreError where the database would not take it."""
+        """Commit what is queued and close; StoreError where the database would not take it."""
         if not self._database.is_open:
             return
         try:
@@ -286,33 +280,37 @@ class SqlStore(Recording):
             await self._memory_reader.finish()
             await self._database.close()
 
-    @patiently
+    @retried
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
         async with self._reading.connect() as connection:
             return await read_sources(connection, self._ranges)
 
-    @patiently
+    @retried
     async def forget_sources(self, urls: Sequence[str]) -> None:
         """Forget source files; what their host's signals were worth is kept."""
         async with self._connection.transaction() as connection:
             await forget_sources(connection, self._scope, urls)
 
-    @patiently
+    @retried
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
         async with self._reading.connect() as connection:
             await self._pruning.count(connection, self._clock.now())
         async with self._connection.transaction() as connection:
             if self._scope is not None:
-                await self._scope.numbering.begin(connection)  # nobody adds a page to a host that is being forgotten
+                await self._scope.numbering.begin(connection)  # no page is added to a host that is being forgotten
             deleted = await self._pruning.step(connection, self._clock.now())
         async with self._connection.transaction() as connection:
             await give_back_space(connection)
         return deleted
 
     async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool = True) -> Adoption:
-        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists."""
+        """Take over a URL list: add, re-weight, bring back; with `complete`, retire what `origin` no longer lists.
+
+        A page belongs to the origin that listed it first; while it is not retired, other origins leave it as it is.
+        One that is kept out is passed over, unless it is wanted by hand, which ends that.
+        """
         parts = self.adopting(wanted, origin=origin, now=now, complete=complete)
         return Adoption.of([part async for part in parts])
 
@@ -326,7 +324,10 @@ class SqlStore(Recording):
         kept: Ints | None = None,
         may_retire: MayRetire = always,
     ) -> AsyncGenerator[Adoption, None]:
-        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so."""
+        """The same a piece at a time; what the list no longer names is retired only where `may_retire` says so.
+
+        `kept` are ids of pages that the list names as they are.
+        """
         parts = self._page_list().adopt(
             wanted, origin=origin, now=now, complete=complete, kept=kept, may_retire=may_retire
         )
@@ -336,7 +337,7 @@ class SqlStore(Recording):
                     self.changes.tell()
                 if part.returned and self._dirty is not None and self._scope is None:
                     # Pages that come back may have been dirty when they retired.
-                    self._dirty.found(await dirty.read_dirty(self._reading, [page.id for page in part.returned]))
+                    self._dirty.found(await estimates.read_dirty(self._reading, [page.id for page in part.returned]))
                 yield part
 
     async def listed_pages(self, origin: str) -> ListedPages:
@@ -345,10 +346,13 @@ class SqlStore(Recording):
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
-        return PageList(self._connection, self._reading, self.shown, numbering)
+        return PageList(self._connection, self._reading, self.redacted_url, numbering)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
-        """Retire these pages whoever listed them; those that are unknown or retired already are passed over."""
+        """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
+
+        With `keep_out` no list and no sitemap brings any of them back.
+        """
         retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
         self.changes.tell()
         return retired
@@ -357,7 +361,7 @@ class SqlStore(Recording):
         """Keep these pages out no longer; the URLs of those that were."""
         return await self._page_list().readmit(urls)
 
-    @patiently
+    @retried
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
         """Who listed the pages of these URLs, retired ones too, by their URL; pages that are kept out are left out."""
         return await self._page_list().origins(urls)
@@ -366,14 +370,14 @@ class SqlStore(Recording):
         """Retire those of these pages that are kept only because others moved there."""
         return await self._page_list().retire_moved(page_ids, now=now)
 
-    @patiently
+    @retried
     async def restore(self, page_ids: Sequence[int] | None = None) -> StoredPages:
         """Everything a start needs to know of the pages, or of these."""
         if page_ids is None or self._scope is None:
             return await self._restore(self._ranges, page_ids)
         return await self._restore(None, list(filter(self._scope.holds, page_ids)))
 
-    @patiently
+    @retried
     async def count_pages(self) -> int:
         """How many pages `restoring` yields, about."""
         async with self._reading.connect() as connection:
@@ -382,7 +386,7 @@ class SqlStore(Recording):
     async def restoring(self) -> AsyncGenerator[StoredPages, None]:
         """The same of all pages, some at a time, by their ids."""
         scan = PageScan(self._reading, ranges=self._ranges)
-        while (part := await keep_trying(scan.next, self.shown)) is not None:
+        while (part := await keep_trying(scan.next, self.redacted_url)) is not None:
             yield part
         self._found_dirty(scan.dirty, every=True)
 
@@ -396,40 +400,40 @@ class SqlStore(Recording):
             self._dirty.found(pages)
             self._dirty.read |= every
 
-    @patiently
+    @retried
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""
-        return await learning.read_age_curves(self._reading, self._ranges)
+        return await estimates.read_age_curves(self._reading, self._ranges)
 
-    @patiently
+    @retried
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
         async with self._connection.transaction() as connection:
-            await learning.write_age_curves(connection, self._scope, curves)
+            await estimates.write_age_curves(connection, self._scope, curves)
 
-    @patiently
+    @retried
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
-        """Keep which sources are heard, for reports. Unknown hosts are left out."""
+        """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
         async with self._connection.transaction() as connection:
-            await learning.write_signal_trust(connection, self._scope, trust, self._clock.now())
+            await estimates.write_signal_trust(connection, self._scope, trust, self._clock.now())
 
-    @patiently
+    @retried
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""
         async with self._reading.connect() as connection:
             return await hosts.read_hosts(connection, self._clock.now(), self._ranges)
 
-    @patiently
+    @retried
     async def robots(self) -> Sequence[RobotsState]:
         """What is known of each robots.txt of hosts that have pages, the latest last."""
         async with self._reading.connect() as connection:
-            return await robots.read_robots(connection, self._ranges)
+            return await hosts.read_robots(connection, self._ranges)
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
         return self._memories.get(page_id) or await self._read_memory(page_id)
 
-    @patiently
+    @retried
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
         try:
@@ -439,79 +443,82 @@ class SqlStore(Recording):
             raise
         return self._memories.read(page_id, found)
 
-    @promptly
+    @retried_with_timeout
     async def copy(self, page_id: int) -> bytes | None:
         """The latest copy of a page, where one is kept."""
         async with self._reading.connect() as connection:
             return await latest_copy(connection, page_id)
 
-    @promptly
+    @retried_with_timeout
     async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
         """What is remembered of the pages of a host that were fetched most recently, oldest first."""
         async with self._reading.connect() as connection:
             return await read_recent_pages(connection, host, limit)
 
-    @promptly
+    @retried_with_timeout
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
-        return await learning.latest_audits(self._reading, limit)
+        return await estimates.latest_audits(self._reading, limit)
 
-    @promptly
+    @retried_with_timeout
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
         if self._dirty is None:
-            return await dirty.dirty_pages(self._reading, limit)
+            return await estimates.dirty_pages(self._reading, limit)
         if not self._dirty.read and self._scope is None:
-            self._dirty.found(await dirty.read_dirty(self._reading))
+            self._dirty.found(await estimates.read_dirty(self._reading))
             self._dirty.read = True
         held = None if self._scope is None else self._scope.holds
-        return await dirty.not_retired(self._reading, self._dirty, limit, held)
+        return await estimates.not_retired(self._reading, self._dirty, limit, held)
 
-    @promptly
+    @retried_with_timeout
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
-        return await learning.crawled_pages(self._reading, after, limit, self._ranges)
+        return await estimates.crawled_pages(self._reading, after, limit, self._ranges)
 
-    @promptly
-    async def histories(self, page_ids: Ints, *, most_per_page: int = 200, most: int = 20_000) -> Histories:
-        """The latest observations of each page, at most that many; gone counts as a change. See the interface."""
-        return await learning.read_histories(self._reading, page_ids, most_per_page, most)
+    @retried_with_timeout
+    async def histories(self, page_ids: Ints, *, max_per_page: int = 200, most: int = 20_000) -> Histories:
+        """The latest observations of each page, at most that many; gone counts as a change.
 
-    @patiently
-    async def save_estimates(self, estimates: Sequence[Estimate]) -> None:
+        Only the first pages are read once `most` observations were found.
+        """
+        return await estimates.read_histories(self._reading, page_ids, max_per_page, most)
+
+    @retried
+    async def save_estimates(self, new: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
-        for start in range(0, len(estimates), SAVED_AT_ONCE):
+        for start in range(0, len(new), LIMITS.saved_at_once):
             async with self._connection.transaction() as connection:
-                some = estimates[start : start + SAVED_AT_ONCE]
-                still = await learning.write_estimates(connection, self._scope, some, self._clock.now())
+                some = new[start : start + LIMITS.saved_at_once]
+                still = await estimates.write_estimates(connection, self._scope, some, self._clock.now())
             if self._dirty is not None:
                 self._dirty.estimated([estimate.page_id for estimate in some], still)
 
-    @patiently
+    @retried
     async def demand(self) -> StoredDemand:
         """How often copies were asked for."""
         async with self._reading.connect() as connection:
-            return await demand.read_demand(connection, self._ranges)
+            return await settings.read_demand(connection, self._ranges)
 
-    @patiently
+    @retried
     async def save_demand(self, news: StoredDemand) -> None:
         """Write over what was kept of these pages' demand, and what they weigh by it."""
         async with self._connection.transaction() as connection:
-            await demand.write_demand(connection, self._scope, news)
+            await settings.write_demand(connection, self._scope, news)
 
-    @patiently
+    @retried
     async def forget_weights(self) -> None:
-        """Let every page weigh what the list says."""
+        """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
         async with self._connection.transaction() as connection:
-            await demand.forget_weights(connection, self._scope)
+            await settings.forget_weights(connection, self._scope)
 
-    @promptly
+    @retried_with_timeout
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
         async with self._reading.connect() as connection:
             return await settings.read_setting(connection, name)
 
-    @patiently
+    @retried
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
         async with self._connection.transaction() as connection:
@@ -521,40 +528,40 @@ class SqlStore(Recording):
         """The pages of these URLs, in any spelling, that are not retired."""
         return await self._page_list().listed(urls)
 
-    @patiently
+    @retried
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
         async with self._connection.transaction() as connection:
-            return await actions.add_action(connection, action)
+            return await settings.add_action(connection, action)
 
-    @promptly
+    @retried_with_timeout
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
         async with self._reading.connect() as connection:
-            return await actions.read_actions(connection, limit, number)
+            return await settings.read_actions(connection, limit, number)
 
-    @patiently
+    @retried
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
         async with self._connection.transaction() as connection:
-            return await actions.mark_undone(connection, number, at)
+            return await settings.mark_undone(connection, number, at)
 
-    @patiently
+    @retried
     async def prepare_documents(self, *, search: bool) -> int | None:
         """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
         async with self._connection.transaction() as connection:
             await documents.prepare_index(connection, search=search)
             return await documents.read_cursor(connection)
 
-    @patiently
+    @retried
     async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
         """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
         async with self._reading.connect() as connection:
             return await documents.pending_copies(
-                connection, after, DOCUMENTS_AT_ONCE, DOCUMENT_BYTES_AT_ONCE, by_page=by_page
+                connection, after, LIMITS.documents_at_once, LIMITS.document_bytes_at_once, by_page=by_page
             )
 
-    @patiently
+    @retried
     async def save_documents(
         self, kept: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
     ) -> None:
@@ -566,12 +573,12 @@ class SqlStore(Recording):
             if cursor is not None:
                 await documents.keep_cursor(connection, cursor)
 
-    @patiently
+    @retried
     async def tidy_documents(self, *, search: bool) -> int:
         """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
         async with self._reading.connect() as connection:
-            left = await documents.left_documents(connection, DOCUMENTS_AT_ONCE)
-            waiting = await documents.unindexed(connection, DOCUMENTS_AT_ONCE) if search else []
+            left = await documents.left_documents(connection, LIMITS.documents_at_once)
+            waiting = await documents.unindexed(connection, LIMITS.documents_at_once) if search else []
         if not left and not waiting:
             return 0
         async with self._connection.transaction() as connection:
@@ -579,7 +586,7 @@ class SqlStore(Recording):
             await documents.index_documents(connection, waiting)
         return len(left) + len(waiting)
 
-    @promptly
+    @retried_with_timeout
     async def newest_change(self) -> int:
         """The number of the newest change, 0 where there is none."""
         async with self._reading.connect() as connection:

@@ -4,6 +4,7 @@ Times are UTC seconds. Counts and beliefs by signal source are columns named aft
 one row and a restart is one scan.
 """
 
+import math
 from functools import lru_cache
 
 from sqlalchemy import (
@@ -46,6 +47,18 @@ def _belief(name: str) -> Column[float]:
 def by_source(prefix: str) -> tuple[str, ...]:
     """The columns that hold one value per source, in the order of `SOURCES`."""
     return tuple(f"{prefix}_{source.value}" for source in SOURCES)
+
+
+def storable(text: str | None) -> str | None:
+    """Text that both databases take: without NUL and without lone surrogates."""
+    if text is None:
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def known(number: float | None) -> float | None:
+    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
+    return None if number is None or math.isnan(number) else number
 
 
 hosts = Table(
@@ -205,7 +218,7 @@ exclusions = Table(  # pages removed by hand that no list and no sitemap brings 
     Column("at", Double, nullable=False),
 )
 
-changes = Table(  # what whoever follows the changes is told, in the order of commits
+changes = Table(  # what followers of the changes are told, in the order of commits
     "changes",
     metadata,
     Column("id", Id, primary_key=True, autoincrement=False),  # one after the other, without gaps: the cursor

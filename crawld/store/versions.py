@@ -22,9 +22,9 @@ from crawld.model.host import HostPage
 from crawld.model.page import NOT_LISTED
 from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
-from crawld.store.batch import storable
 from crawld.store.bulk import fetch, fetch_on_sqlite
 from crawld.store.engine import choice, chosen
+from crawld.store.tables import storable
 
 if TYPE_CHECKING:
     from crawld.store.batch import Body
@@ -35,7 +35,7 @@ class VersionsLimits:
     """Numbers that bound and tune this module."""
 
     level: int = 3
-    heaviest_cache: int = 1_000_000  # block hashes: some 40 MB
+    max_cached: int = 1_000_000  # block hashes: some 40 MB
     looked_at: int = 4_096
 
 
@@ -248,7 +248,7 @@ def _header_text(header: bytes | None) -> str | None:
 class RecentVersions:
     """The latest memories by page, bounded by weight. Those not yet committed stay whatever the bound says."""
 
-    def __init__(self, heaviest: int = LIMITS.heaviest_cache) -> None:
+    def __init__(self, heaviest: int = LIMITS.max_cached) -> None:
         self._heaviest = heaviest
         self._weight = 0
         self._recent: OrderedDict[int, Memory] = OrderedDict()
@@ -335,7 +335,7 @@ class VersionReader:
             answer = self._asked[page_id] = asyncio.get_running_loop().create_future()
             if self._task is None:
                 self._task = asyncio.create_task(self._answer(reading), name="store recall")
-        return await asyncio.shield(answer)  # whoever stops waiting must not take the answer from others
+        return await asyncio.shield(answer)  # a caller that stops waiting must not cancel it for others
 
     async def finish(self) -> None:
         """Return once no query runs."""
@@ -351,11 +351,11 @@ class VersionReader:
                     async with asyncio.timeout(self._seconds):
                         rows = await self._rows(reading, list(asked))
                     found = {row[0]: memory_of(SimpleNamespace(**dict(zip(_COLUMNS, row)))) for row in rows}
-                except Exception as error:  # noqa: BLE001  whoever asked raises it
+                except Exception as error:  # noqa: BLE001  raised by each caller
                     await self._drop()
                     for answer in asked.values():
                         answer.set_exception(error)
-                        answer.exception()  # seen, even where nobody waits any longer
+                        answer.exception()  # marked as retrieved, also where no caller waits any longer
                 else:
                     for page_id, answer in asked.items():
                         answer.set_result(found.get(page_id))

@@ -4,7 +4,6 @@ The API, the dashboard and the command line read through this. Lists are read by
 part begins, so that the last of a million rows costs what the first does.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -12,39 +11,47 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import ConfigDict, Field
 
-from crawld.model.crawl import BlockEdit, ChangeVerdict, Verdict
-from crawld.model.page import NOT_LISTED, Document, Page, PagePart, PageState
+from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.estimate import Floats, Ints
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import Source, bought_in_words
-from crawld.model.usage import PageUse
-from crawld.store.contract import Floats, FreshnessPoint, Ints
-from crawld.store.control import Copy
-
-# What following the links of whole sites needs of the store.
+from crawld.model.usage import NOTHING_SAID, PageUse, Usage
+from crawld.store.batch import FreshnessPoint
 
 
 @dataclass(frozen=True, slots=True)
-class SitePage:
-    """A page of a followed site, as kept over a restart."""
+class Gone:
+    """A page answered 404 or 410 when it was last asked for: the first time at `since`, the last time with `status`."""
 
-    page: Page
-    depth: int  # links from a page that a list, a sitemap or the settings name
-    by_links: bool  # whether links alone have it kept fresh
-    visited: bool  # whether it was ever crawled with success
-    attempted_at: float | None
-    novel: bool | None  # whether its text was new among addresses of its shape; None before its first visit
-    deferred: bool  # whether links of it wait for room
-    refused: str | None
-    retired: bool
+    since: float
+    status: int | None = None  # None where the history no longer has that crawl
+    held: bool = True  # whether there is a last copy
 
 
 @dataclass(frozen=True, slots=True)
-class LinkTarget:
-    """A page that links lead to: `refused_at` is when it was found that it is not to be kept."""
+class Copy:
+    """The latest copy of a page: fetched at `fetched_at`, known to be what the page was at `checked_at`."""
 
-    page_id: int
-    retired: bool
-    by_links: bool
-    refused_at: float | None
+    url: str
+    host: str
+    body: bytes
+    content_type: str | None
+    fetched_at: float
+    checked_at: float | None
+    freshness: float | None
+    version: int | None = None  # the change that brought it
+    gone: Gone | None = None  # where the page is gone and this is the last copy
+    usage: Usage = NOTHING_SAID  # what the page may be used for
+
+
+class Copies(Protocol):
+    """Source of the copies that are kept."""
+
+    async def copy(self, url: str, *, even_gone: bool = False) -> Copy | Gone | None:
+        """The latest copy of a page; None where there is none.
+
+        Of a page that is gone there is a copy only with `even_gone`: the last one held.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +62,6 @@ class Linked:
     sources: Sequence[str] = ()
     depth: int | None = None  # links from a page that a list, a sitemap or the settings name; None: not followed
     refused: str | None = None  # why it is not kept although it is linked
-
-
-class LinkStore(Protocol):
-    """The links between pages. A link counts while the page that it is on is kept and not gone."""
-
-    async def site_pages(self) -> Sequence[SitePage]:
-        """Every page that following links knows of."""
-
-    async def look_up(self, identities: Sequence[str]) -> Mapping[str, LinkTarget]:
-        """Those of the pages with these identities that were ever known, by identity."""
-
-    async def depth_of(self, page_id: int) -> int:
-        """How many links a page is from one that a list, a sitemap or the settings name; 0 for such a page itself."""
-
-    async def write(self, source: int, targets: Sequence[int], depths: Mapping[int, int], *, deferred: bool) -> bool:
-        """Let a page link to these pages and no others, and keep the depths of pages found there; whether any is new.
-
-        A page that is found nearer than before has the smaller depth from now on.
-        """
-
-    async def visited(self, page_id: int, *, novel: bool) -> None:
-        """Keep whether the text of a page found by links was new."""
-
-    async def refuse(self, page_id: int, why: str, now: float) -> None:
-        """Keep why a page is not kept although it is linked."""
-
-    async def unlinked(self, limit: int) -> Sequence[str]:
-        """URLs of pages that links alone had kept and that no page links to any longer."""
-
-    async def forget(self, page_ids: Sequence[int]) -> None:
-        """Forget what following links knows of these pages."""
 
 
 class PageSort(StrEnum):
@@ -137,7 +113,7 @@ class PageLine:
     last_change_at: float | None
     gone_since: float | None
     freshness: float | None
-    next_crawl_at: float | None  # as expected now; None where nobody can say, or no daemon runs
+    next_crawl_at: float | None  # as expected now; None where it is not known, or no daemon runs
     title: str | None = None  # of the latest copy
     trouble: str | None = None  # of the last crawl, where the page fails or is forbidden
     usage: Mapping[str, Any] | None = None  # what it may be used for; None where its site says nothing
@@ -407,117 +383,6 @@ class Overdue:
 
     count: int
     oldest_crawl_at: float | None
-
-
-class ReadModel(Protocol):
-    """Answers about what is committed. Nothing here waits for the writer, nor makes it wait."""
-
-    async def overview(self) -> Overview:
-        """How all pages stand."""
-
-    async def overdue(self, before: float) -> Overdue:
-        """Pages that were not crawled with success since that time."""
-
-    async def pages(self, query: PageQuery) -> PageLines:
-        """A part of the list of pages; InputError where the cursor is none of this list."""
-
-    async def page(self, url: str, *, crawls: int = 100, signals: int = 100, changes: int = 50) -> PageView | None:
-        """One page by any spelling of its URL, with the latest of its history; None if unknown."""
-
-    async def versions(self, url: str) -> Sequence[Version] | None:
-        """The kept versions of a page, newest first; None if the page is unknown."""
-
-    async def version(self, url: str, number: int | None = None) -> VersionBody | None:
-        """A kept version of a page with its bytes, the latest without `number`; None where there is none."""
-
-    async def documents(self, versions: Sequence[int]) -> Mapping[int, Document]:
-        """The documents that are kept of versions, by their numbers."""
-
-    async def version_bodies(self, wanted: Sequence[int]) -> Mapping[int, VersionBody]:
-        """Kept versions with their bytes, by number."""
-
-    async def search(
-        self, words: str, *, limit: int = 20, host: str | None = None, use: PageUse | None = None
-    ) -> Sequence[SearchHit]:
-        """Pages whose text holds the words, best first, without those that deny the use; InputError where it is off."""
-
-    async def changes(
-        self,
-        after: int,
-        limit: int = 100,
-        *,
-        url: str | None = None,
-        kinds: Sequence[ChangeVerdict] = (),
-        use: PageUse | None = None,
-    ) -> Changes:
-        """The changes after a cursor, oldest first, of one page where its URL is given, of some kinds where they are.
-
-        With a use, those of pages that deny it are left out, but not the change of that itself.
-
-        InputError where the cursor is beyond the newest change: it is not of this database.
-        """
-
-    async def latest_changes(
-        self, before: int | None = None, limit: int = 100, *, verdicts: Sequence[ChangeVerdict] = ()
-    ) -> Changes:
-        """The newest changes, newest first, or those before a number; the cursor is that of the newest change.
-
-        With verdicts, only changes of those.
-        """
-
-    async def change_counts(self, since: float, bucket: float) -> Mapping[float, int]:
-        """How many changes there were from that time on, by the beginning of stretches of `bucket` seconds.
-
-        The first copy of a page is no change.
-        """
-
-    async def hosts(self, *, search: str | None = None, limit: int = 1000) -> Sequence[HostLine]:
-        """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
-
-    async def sources(
-        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
-    ) -> Sequence[SourceLine]:
-        """What signals were worth, by host and source."""
-
-    async def source_files(
-        self, *, host: str | None = None, search: str | None = None, limit: int = 1000
-    ) -> Sequence[SourceFileLine]:
-        """The sitemaps and feeds that are polled."""
-
-    async def followed(self) -> Sequence[FollowedLine]:
-        """What following links has found, by host."""
-
-    async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
-        """The latest points from that time on, oldest first."""
-
-    async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
-        """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
-
-    async def calibration(self) -> Sequence[CalibrationLine]:
-        """Predicted against seen freshness, the lowest tenth first."""
-
-
-class ChangeEvents(Protocol):
-    """Wakes whoever waits for changes when some are committed."""
-
-    def next(self) -> asyncio.Event:
-        """An event that is set at the next commit of changes: take it before looking for them."""
-
-
-class PageTexts(Protocol):
-    """The texts of kept copies. They are foreign bytes, read in a worker; TooCostlyError where that takes too much."""
-
-    async def document(self, copy: Copy) -> Document | None:
-        """A copy as a reader has it; None where it has no text."""
-
-    async def documents(self, versions: Sequence[VersionBody]) -> Sequence[Document | None]:
-        """Several versions as a reader has them; None where one has no text, or takes too much to read."""
-
-    async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
-        """What the second version did to the first; None where either has no text."""
-
-    async def parts(self, version: VersionBody) -> Sequence[PagePart]:
-        """The parts of a version that can be left out of what is compared; none where bytes are compared."""
 
 
 class LivePages(Protocol):

@@ -1,7 +1,7 @@
 """The one writer: a queue, and a task that commits it in batches.
 
 Queueing never waits. A batch that fails for a passing reason (locked, full, out of reach) is kept and tried again;
-whoever queues can read how far behind the writer is. A row that the database refuses for good is dropped alone,
+`lag` and `backlog` say how far behind the writer is. A row that the database refuses for good is dropped alone,
 counted and logged, so that it does not take its neighbours with it. A database that is damaged ends the writing: what
 is queued stays queued, and closing says how much that was.
 """
@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Signal
 from crawld.model.web import Clock
-from crawld.store.batch import Item
+from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import LIMITS as COMMIT_QUEUE_LIMITS
 from crawld.store.commit_queue import CommitQueue, QueuedItem
-from crawld.store.contract import Record
 from crawld.store.engine import is_damage, is_passing
 
 
@@ -27,20 +26,19 @@ class WriterLimits:
     """Numbers that bound and tune this module."""
 
     full_queue: int = 20_000
+    full_queue_bytes: int = 64 << 20
     max_signals: int = 500_000
     """Signals that wait to be committed; more than the largest site sends at once."""
     mark_seconds: float = 0.05
     """How often it is noted when an item came."""
     last_try_seconds: float = 10.0
-    slowest_retry_seconds: float = 5.0
+    max_delay_seconds: float = 5.0
 
 
 LIMITS = WriterLimits()
 
 
 log = logging.getLogger(__name__)
-
-FULL_QUEUE_BYTES = 64 << 20
 
 
 class Writer:
@@ -77,7 +75,7 @@ class Writer:
 
     @property
     def healthy(self) -> bool:
-        """Whether the last commit succeeded and the queue has room: whoever feeds it should pause otherwise."""
+        """Whether the last commit succeeded and the queue has room: callers should pause otherwise."""
         return self._trouble is None and not self._full and not (self._task is not None and self._task.done())
 
     @property
@@ -92,7 +90,7 @@ class Writer:
 
     @property
     def _full(self) -> bool:
-        return self._fills(LIMITS.full_queue, FULL_QUEUE_BYTES)
+        return self._fills(LIMITS.full_queue, LIMITS.full_queue_bytes)
 
     def _fills(self, items: int, size: int) -> bool:
         """Whether what waits, signals apart, comes to so many items or bytes."""
@@ -111,7 +109,7 @@ class Writer:
         if (
             self._queue.signals >= LIMITS.max_signals
             if signal
-            else self._fills(2 * LIMITS.full_queue, 2 * FULL_QUEUE_BYTES)
+            else self._fills(2 * LIMITS.full_queue, 2 * LIMITS.full_queue_bytes)
         ):
             if self.lost % 1_000 == 0:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
@@ -195,7 +193,7 @@ class Writer:
                     return False
                 await asyncio.sleep(delay)
                 waited = waited + delay if self._closing else 0.0
-                delay = min(2 * delay, 1.0 if self._closing else LIMITS.slowest_retry_seconds)
+                delay = min(2 * delay, 1.0 if self._closing else LIMITS.max_delay_seconds)
             else:
                 if self._trouble is not None:
                     log.warning("the store can write again, %d items waiting", self.backlog)
@@ -217,7 +215,7 @@ class Writer:
         return True
 
     async def _stop_at_damage(self, items: list[QueuedItem], error: Exception) -> None:
-        """Write no more; whoever waits for a commit is told."""
+        """Write no more, and wake everything that waits for a commit."""
         self._queue.put_back(items)
         self._trouble = error
         self._trouble_since = self._trouble_since or self._clock.now()

@@ -8,7 +8,7 @@ from crawld.model.clock import SystemClock
 from crawld.model.crawl import Verdict
 from crawld.model.errors import InputError, StoreError
 from crawld.model.page import Document, Wanted
-from crawld.store.contract import PendingCopy
+from crawld.store.documents import PendingCopy
 from crawld.store.read_model import SqlReadModel
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, memory, record, wanted

@@ -15,14 +15,15 @@ from crawld.choose.page_table import Intervals
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.learner import Learner
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.signals.matching import PageIndex
-from crawld.store.contract import Floats, Record, StoredDemand
+from crawld.store.batch import Record
 from crawld.store.report import Reader
+from crawld.store.settings import StoredDemand
 from crawld.store.store import SqlStore
 from tests.support.store_builders import by_source, rows
 
@@ -63,10 +64,10 @@ class Kept:
         """Hand shifts on."""
         self.scheduler.shift(page_ids, last, since)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Hand age curves on."""
         for host, curve in curves.items():
-            self.scheduler.age_by(self.gate.host(host), curve)
+            self.scheduler.set_age_curve(self.gate.host(host), curve)
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
         """Hand it on."""

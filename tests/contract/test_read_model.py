@@ -9,12 +9,12 @@ import pytest
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import InputError, StoreError
+from crawld.model.estimate import Floats, Ints
 from crawld.model.host import HostState
 from crawld.model.page import PageState, Wanted
 from crawld.show.dashboard.page import timeline
 from crawld.store import changes as change_list
 from crawld.store import page_list
-from crawld.store.contract import Floats, Ints
 from crawld.store.read_model import SqlReadModel
 from crawld.store.retention import Retention
 from crawld.store.store import SqlStore

@@ -15,9 +15,9 @@ from crawld.model.fetched import RobotsState, Trouble
 from crawld.model.host import FrameChange, HostState
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import SOURCES, Source
-from crawld.store.contract import Store, StoredDemand
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader
+from crawld.store.settings import StoredDemand
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
 
@@ -37,12 +37,6 @@ async def restarted(store: SqlStore, url: str) -> SqlStore:
     again = SqlStore(url)
     await again.start()
     return again
-
-
-async def test_it_is_the_store_the_drivers_expect(store: SqlStore) -> None:
-    """SqlStore has every method of the protocol."""
-    protocol: Store = store
-    assert await protocol.setting("anything") is None
 
 
 async def test_demand_is_kept_page_by_page(store: SqlStore, store_url: str) -> None:
@@ -393,7 +387,7 @@ class TestLearning:
             store.record(record(page_id, Verdict.CHANGED, at=NOW + 30, tau=20.0))
         store.record(record(2, Verdict.GONE, at=NOW + 40, tau=10.0, state=PageState.GONE))
         await store.flush()
-        histories = await store.histories(np.array([2, 3, 1]), most_per_page=2)
+        histories = await store.histories(np.array([2, 3, 1]), max_per_page=2)
         assert histories.page_ids.tolist() == [2, 3, 1]
         assert histories.offsets.tolist() == [0, 2, 2, 4]
         assert histories.tau.tolist() == [20.0, 10.0, 10.0, 20.0]
@@ -414,7 +408,7 @@ class TestLearning:
         await store.flush()
         asked = np.array([2, 3, 1])
         for most, read in ((1, [2]), (2, [2]), (3, [2, 3]), (4, [2, 3]), (5, [2, 3, 1])):
-            histories = await store.histories(asked, most_per_page=2, most=most)
+            histories = await store.histories(asked, max_per_page=2, most=most)
             assert histories.page_ids.tolist() == read, most
             assert len(histories.hosts) == len(histories.offsets) - 1 == len(histories.signal_counts) == len(read)
         assert histories.at.tolist() == [NOW + 6, NOW + 7, NOW + 6, NOW + 7]  # page 3: failures further than looked at

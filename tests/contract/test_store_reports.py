@@ -16,6 +16,7 @@ from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.read.page.digest import block_number
 from crawld.store.report import Reader
 from crawld.store.store import SqlStore
+from crawld.store.views import Copy
 from tests.support.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time
@@ -217,9 +218,9 @@ async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str
     async with Reader(store_url) as reader:
         for path in ("%7euser?a|b", "~user?a%7Cb", "%7Euser?a%7cb"):
             page = await reader.page(f"https://example.org/{path}")
-            copy = await reader.body(f"https://example.org/{path}")
+            copy = await reader.copy(f"https://example.org/{path}")
             assert page is not None
-            assert copy is not None
+            assert isinstance(copy, Copy)
             assert page["url"] == copy.url == "https://example.org/%7euser?a|b"
         assert await reader.page("https://example.org/~user") is None
 
@@ -232,9 +233,9 @@ async def test_the_latest_body_comes_back_as_it_was(store: SqlStore, store_url: 
     store.record(record(1, Verdict.UNCHANGED, at=NOW - 1, tau=8.0))
     await store.flush()
     async with Reader(store_url) as reader:
-        copy = await reader.body("https://example.org/a")
-        assert await reader.body("https://example.org/b") is None
-    assert copy is not None
+        copy = await reader.copy("https://example.org/a")
+        assert await reader.copy("https://example.org/b") is None
+    assert isinstance(copy, Copy)
     assert copy.body == body
     assert (copy.content_type, copy.fetched_at, copy.checked_at) == ("text/html", NOW - 9, NOW - 1)
     assert copy.freshness == pytest.approx(1.0, abs=0.01)  # it ages while other tests run

@@ -10,8 +10,8 @@ from crawld.model.crawl import Verdict
 from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.signal import SignalGain, Source
-from crawld.store.contract import Poll, SourceFile
 from crawld.store.retention import Retention
+from crawld.store.sources import Poll, SourceFile
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, memory, point, record, rows, signal, wanted
 

@@ -8,11 +8,10 @@ import pytest
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.page import FROM_MOVE, Alias, PageState
-from crawld.store.control import Copy
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader
 from crawld.store.store import SqlStore
-from crawld.store.views import PageQuery
+from crawld.store.views import Copy, PageQuery
 from tests.support.store_builders import NOW, memory, record, rows, wanted
 
 URL = "https://example.org/{}"

@@ -14,7 +14,7 @@ from crawld.hooks.queue import HookPace
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Verdict
 from crawld.model.url import UrlPattern
-from crawld.store.contract import HookDelivery, HookFigures, HookStore, NotDelivered, Queued, QueueWrites
+from crawld.store.hooks import HookDelivery, HookFigures, NotDelivered, Queued, QueueWrites
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, memory, record, rows, wanted
@@ -41,7 +41,7 @@ async def change(store: SqlStore, *pages: int, verdict: Verdict = Verdict.CHANGE
 
 async def test_a_new_hook_begins_with_the_next_change_and_keeps_its_place(store: SqlStore) -> None:
     """What was before is not told; what comes afterwards is news until the cursor is written."""
-    queue: HookStore = store.hooks
+    queue = store.hooks
     await change(store, 1, 2)
     assert await queue.open_hooks(["x"]) == {"x": HookFigures(cursor=2)}
     await change(store, 3)

@@ -1,13 +1,17 @@
 """The daemon in one process against the real test site: what it records, and how it treats hosts."""
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from crawld.main.assembly import build
+from crawld.main.settings import Settings
 from crawld.model.page import BY_HAND, Wanted
 from crawld.store.report import Reader
 from tests.support.behaviours import BEHAVIOURS, answer
@@ -263,8 +267,40 @@ async def test_the_learner_teaches_the_scheduler(tmp_path: Path) -> None:
             site.change("/cue/1")
             await until(lambda count=version: daemon.crawler.status.verdicts["changed"] == count)  # type: ignore[misc]
         await until(lambda: len(rows(tmp_path, "SELECT 1 FROM estimates WHERE changes = 3")) == 1)
-        alpha = {page.url: daemon.scheduler.standing(page.id) for page in daemon.page_set.pages()}
-    quiet, restless = alpha[site.url("/ok/1")], alpha[site.url("/cue/1")]
-    assert quiet is not None
-    assert restless is not None
-    assert restless.alpha > quiet.alpha
+        ids = {page.url: page.id for page in daemon.page_set.pages()}
+
+        def rate(path: str) -> float:
+            standing = daemon.scheduler.standing(ids[site.url(path)])
+            assert standing is not None
+            return standing.alpha
+
+        await until(lambda: rate("/cue/1") > rate("/ok/1"))  # the scheduler is told after the database
+
+
+async def test_the_socket_tells_how_far_a_start_is(tmp_path: Path) -> None:
+    """While the list is still being read the status is answered, and commands are told to come again."""
+    os.mkfifo(tmp_path / "urls")
+    given = {
+        "bandwidth": "50/s",
+        "urls": str(tmp_path / "urls"),
+        "database": f"sqlite:///{tmp_path}/x.db",
+        "api": {"listen": None, "socket": str(tmp_path / "control")},
+    }
+    daemon = build(Settings.model_validate(given))
+    daemon.catch_signals = False
+    task = asyncio.create_task(daemon.run())
+    await until((tmp_path / "control").exists)
+    async with aiohttp.ClientSession(
+        "http://daemon", connector=aiohttp.UnixConnector(str(tmp_path / "control"))
+    ) as asked:
+        await until(lambda: daemon.crawler.status.starting == "taking over the URL list")
+        async with asked.get("/status") as answer:
+            assert (answer.status, (await answer.json())["starting"]) == (200, "taking over the URL list")
+        async with asked.post("/pause") as answer:
+            assert (answer.status, "is starting" in (await answer.json())["error"]) == (503, True)
+        await asyncio.to_thread((tmp_path / "urls").write_text, "http://127.0.0.1:1/\n")
+        await until(lambda: daemon.crawler.status.starting is None)
+        async with asked.post("/pause") as answer:
+            assert (answer.status, (await answer.json())["starting"]) == (200, None)
+    daemon.stop()
+    await task

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, listening, rows, running, until
 from tests.support.process import free_port

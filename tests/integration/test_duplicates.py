@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from crawld.store.report import Reader
+from crawld.store.views import Copy
 from tests.support.behaviours import answer, page
 from tests.support.daemon import rows, running, until
 from tests.support.site import Behaviour, Site, Visit
@@ -64,8 +65,8 @@ async def test_a_permanent_redirect_becomes_an_alias_of_where_it_leads(tmp_path:
         assert new is not None
         assert (old["alias_of"], old["alias_why"]) == (site.url("/new"), "it redirects there permanently")
         assert new["aliases"] == [site.url("/old")]
-        copy = await reader.body(site.url("/old"))
-        assert copy is not None
+        copy = await reader.copy(site.url("/old"))
+        assert isinstance(copy, Copy)
         assert copy.url == site.url("/new")
 
 

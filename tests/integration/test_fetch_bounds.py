@@ -123,7 +123,8 @@ async def test_a_body_that_grows_long_is_unpacked_by_the_workers(
     site: Site, make_fetcher: MakeFetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What unpacks to little is unpacked in place, what unpacks to much by the workers; the body is the same."""
-    monkeypatch.setattr(body, "STEP_SECONDS", -1.0)  # no machine is so fast that it unpacks a body in one step
+    # No machine is so fast that it unpacks a body in one step.
+    monkeypatch.setattr(body, "LIMITS", dataclasses.replace(body.LIMITS, step_seconds=-1.0))
     workers = Recorded()
     fetcher = make_fetcher(workers=workers)
     for encoding in ("gzip", "zstd", "deflate"):
@@ -326,7 +327,7 @@ async def test_the_name_cache_is_bounded(
     site: Site, monkeypatch: pytest.MonkeyPatch, make_fetcher: MakeFetcher
 ) -> None:
     """Names seen once are forgotten."""
-    monkeypatch.setattr("crawld.fetch.http.CACHED_NAMES", 5)
+    monkeypatch.setattr(http, "GUARD_LIMITS", dataclasses.replace(GUARD_LIMITS, cached_names=5))
     resolver = Fixed(["127.0.0.1"])
     fetcher = make_fetcher(resolver=resolver)
     names = [f"name{number}.test" for number in range(20)]

@@ -97,7 +97,8 @@ async def test_a_long_body_comes_whole_in_turns(
     """A body that has to wait for turns from its first byte on is the same body, and its end is noticed."""
     monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, free_seconds=-1.0))
     monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, free_seconds_per_byte=0.0))
-    monkeypatch.setattr(connection, "STEP_SECONDS", 1e-9)  # each piece is a step
+    # each piece is a step
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, step_seconds=1e-9))
     body = bytes(range(256)) * 400
 
     async def closing(visit: Visit) -> None:
@@ -164,7 +165,7 @@ async def test_few_connections_are_kept(
     site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch, most: int, expected: int
 ) -> None:
     """Of many connections that are idle at once a bounded number is used again, and a few to each host at any rate."""
-    monkeypatch.setattr("crawld.fetch.connection.MOST_IDLE", most)
+    monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, max_idle=most))
     for _ in range(2):
         await asyncio.gather(*(fetcher.fetch(ask(site.url("/slow?seconds=0.2"))) for _ in range(12)))
     assert len({seen.peer for seen in site.visits()}) == 12 + (12 - expected)

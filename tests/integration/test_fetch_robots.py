@@ -6,10 +6,9 @@ from functools import partial
 import pytest
 
 from crawld.fetch.http import HttpFetcher
-from crawld.fetch.robots_cache import RobotsCache
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Purpose, Request
-from crawld.model.web import Allowed, Disallowed, NeedsFetch
 from tests.support.behaviours import answer, drop, hang_up, raw
 from tests.support.site import LOOPBACK, Behaviour, Site
 

@@ -12,8 +12,7 @@ from sqlalchemy import text
 from crawld.choose.chooser import Bid
 from crawld.cli import main
 from crawld.cli.remote import ask
-from crawld.fleet.contracts import Report
-from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.ledger import Report, SqlLedger
 from crawld.model.errors import InputError
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine

@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import text
 
 from crawld.choose.chooser import Bid
-from crawld.fleet.contracts import LeaseLostError, Mail, Report
+from crawld.fleet.mail import Mail
 from crawld.fleet.store.fence import holding
-from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.ledger import LeaseLostError, Report, SqlLedger
 from crawld.fleet.store.making import leave_mail, make_fleet, next_changes, next_ids
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import first_id

@@ -24,7 +24,7 @@ from tests.support.site import Site
 
 def test_a_single_daemon_imports_no_module_of_the_fleet() -> None:
     """`crawld run` loads neither workers nor their tables: who needs no fleet pays for none."""
-    code = "import crawld.cli.run, sys; from crawld.wiring import Assembly; print(*sys.modules)"
+    code = "import crawld.cli.run, sys; from crawld.main.assembly import Assembly; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert [name for name in done.stdout.split() if re.match(r"crawld\.(\w+\.)*fleet", name)] == []
 

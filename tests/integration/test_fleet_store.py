@@ -9,17 +9,16 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from crawld.fleet.contracts import Report
 from crawld.fleet.status import FleetHistory
 from crawld.fleet.steering import ChangeWatch
 from crawld.fleet.store.fleet_store import SqlFleetStore
-from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.ledger import Report, SqlLedger
 from crawld.fleet.store.making import make_fleet, next_changes
 from crawld.model.errors import StoreError
 from crawld.model.page import BY_HAND, Wanted
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.store.address import parse_address
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from crawld.store.engine import writing_engine
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, rows

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from crawld.hooks.transports import Command, Notification, message
-from crawld.store.contract import HookDelivery
+from crawld.store.hooks import HookDelivery
 from crawld.store.views import Change
 from tests.support.daemon import rows, running, until
 from tests.support.process import command

@@ -236,8 +236,9 @@ async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: p
 
 async def test_strangers_are_slowed_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes too fast without the token is refused; with it, it is answered."""
-    monkeypatch.setattr(access, "REFUSED_SECONDS", 0.0)
-    monkeypatch.setattr(refusals, "LIMITS", dataclasses.replace(refusals.LIMITS, strangers_rate=0.0))
+    limits = dataclasses.replace(refusals.LIMITS, refused_seconds=0.0, strangers_rate=0.0)
+    monkeypatch.setattr(refusals, "LIMITS", limits)
+    monkeypatch.setattr(access, "REFUSALS_LIMITS", limits)
     async with Site() as site, listening(tmp_path, site) as (_, _port, session):
         seen = []
         for _ in range(int(refusals.LIMITS.strangers_burst) + 5):

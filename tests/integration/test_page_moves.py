@@ -111,8 +111,8 @@ async def test_a_host_taken_over_waits_one_spacing_and_one_let_go_is_forgotten(t
         assert not parts.gate.ready(host, NOW + 1.9)
         assert parts.gate.ready(host, NOW + 2.0)
         parts.gate.acquire(host, NOW + 2.0)
-        parts.gate.let_go("a.example")
+        parts.gate.forget("a.example")
         assert parts.gate.knows("a.example")  # something is under way there
         parts.gate.finish(host, NOW + 3.0)
-        parts.gate.let_go("a.example")
+        parts.gate.forget("a.example")
         assert not parts.gate.knows("a.example")

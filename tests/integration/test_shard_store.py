@@ -25,9 +25,11 @@ from crawld.model.page import Page, Wanted
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import SignalTrust, Source
 from crawld.store.address import parse_address
-from crawld.store.contract import HookFigures, NewChange, Poll, Queued, QueueWrites, Record, SourceFile
+from crawld.store.batch import Record
 from crawld.store.engine import writing_engine
+from crawld.store.hooks import HookFigures, NewChange, Queued, QueueWrites
 from crawld.store.retention import Retention
+from crawld.store.sources import Poll, SourceFile
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, signal
@@ -341,7 +343,7 @@ async def test_a_server_that_does_not_answer_is_let_go(
     monkeypatch.setattr(
         fleet_database, "LIMITS", dataclasses.replace(fleet_database.LIMITS, max_transaction_seconds=2.0)
     )
-    monkeypatch.setattr(SqlShardStore, "longest_answer_seconds", 2.0)
+    monkeypatch.setattr(SqlShardStore, "max_answer_seconds", 2.0)
     silent, over = asyncio.Event(), asyncio.Event()
     connections: list[Any] = []
     address = parse_address(fleet).url

@@ -10,14 +10,15 @@ from crawld.crawl.learner import Learner
 from crawld.learn.estimate_update import EstimateSink
 from crawld.learn.observations import Prior
 from crawld.model.crawl import Crawl, Verdict
-from crawld.model.estimate import AgeCurve, Estimate
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
+from crawld.model.units import DAY
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.weblike import WeblikeWorld, weblike
 from crawld.research.world import NO_CLAIM, Claim
-from crawld.store.contract import Floats, Record
+from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 from tests.support.learning import HandClock
 
@@ -46,11 +47,11 @@ class Transcript:
         if self._sink:
             self._sink.shift(page_ids, last, since)
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves.append(list(curves.values()))
         if self._sink:
-            self._sink.age_by(curves)
+            self._sink.set_age_curve(curves)
 
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
         """Nobody asks for it here."""
@@ -62,7 +63,7 @@ class Logged(OnlineCrawler):
 
     def __init__(self, world: WeblikeWorld, bandwidth: float) -> None:
         self.log: list[tuple[str, float, int, tuple[int, ...], bool]] = []
-        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, most_updates=UPDATES), copies=False)
+        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, max_updates=UPDATES), copies=False)
         self.transcript = Transcript(self.sink)
         self.sink = self.transcript
 

@@ -19,8 +19,8 @@ CHILD = f"""
 import asyncio, sys, time
 from crawld.model.crawl import Crawl, Digest, Memory, Verdict
 from crawld.model.page import PageState, Wanted
-from crawld.interfaces import Record
-from crawld.store import SqlStore
+from crawld.store.batch import Record
+from crawld.store.store import SqlStore
 
 async def main():
     store = SqlStore(sys.argv[1])

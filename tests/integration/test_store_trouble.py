@@ -108,7 +108,7 @@ class TestOpening:
         """PostgreSQL without asyncpg is told how to get it."""
         code = (
             "import asyncio, sys; sys.modules['asyncpg'] = None\n"
-            "from crawld.store import SqlStore\n"
+            "from crawld.store.store import SqlStore\n"
             "asyncio.run(SqlStore('postgresql://localhost/x').start())"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

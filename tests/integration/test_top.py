@@ -77,13 +77,17 @@ async def test_the_live_screen_ends_with_q_and_ctrl_c(tmp_path: Path, key: bytes
         os.close(theirs)
         seen = b""
         loop = asyncio.get_running_loop()
-        while b"running" not in seen:
-            seen += await loop.run_in_executor(None, os.read, ours, 65_536)
-        os.write(ours, key)
-        rest = loop.run_in_executor(None, _drain, ours)
-        assert await asyncio.wait_for(process.wait(), HANG_SECONDS) == 0
-        seen += await rest
-        os.close(ours)
+        try:
+            while b"running" not in seen:
+                seen += await loop.run_in_executor(None, os.read, ours, 65_536)
+            os.write(ours, key)
+            rest = loop.run_in_executor(None, _drain, ours)
+            assert await asyncio.wait_for(process.wait(), HANG_SECONDS) == 0
+            seen += await rest
+        finally:
+            if process.returncode is None:  # the thread that reads the terminal ends with it
+                process.kill()
+            os.close(ours)
     assert re.search(rb"\x1b\[\?1049l", seen), "the screen before is shown again"
 
 

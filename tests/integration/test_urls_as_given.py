@@ -7,11 +7,10 @@ import aiohttp
 import pytest
 
 from crawld.fetch.http import HttpFetcher
-from crawld.fetch.robots_cache import RobotsCache
+from crawld.fetch.robots_cache import Allowed, Disallowed, RobotsCache
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Trouble
 from crawld.model.url import host_of, normalise
-from crawld.model.web import Allowed, Disallowed
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, rows, running, until
 from tests.support.names import NameServer

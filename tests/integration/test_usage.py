@@ -15,7 +15,7 @@ from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
 from crawld.read.robots import read_robots
 from crawld.read.usage import robots_usage, told_in_header, told_in_meta
-from crawld.store.contract import NewChange
+from crawld.store.hooks import NewChange
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader
 from tests.support.behaviours import page

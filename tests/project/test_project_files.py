@@ -59,7 +59,7 @@ def test_what_the_guide_tells_to_edit_has_those_names() -> None:
         ("crawld/model/fetched.py", "Trouble"),
         ("crawld/cli/__init__.py", "COMMANDS"),
         ("crawld/cli/__init__.py", "_ELSEWHERE"),
-        ("crawld/store/control.py", "Control"),
+        ("crawld/show/actions.py", "Control"),
     ):
         assert f"`{path}`" in text
         assert f"`{name}`" in text

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class InPlace:
-    """Implements `interfaces.Workers` without processes and without limits."""
+    """Workers without processes and without limits."""
 
     async def run(self, payer: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Do the work now."""

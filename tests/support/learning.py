@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crawld.model.crawl import Verdict
-from crawld.model.estimate import AgeCurve, Estimate
-from crawld.store.contract import Floats
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, record, wanted
 
@@ -30,7 +29,7 @@ class RecordingSink:
         """Take them over too."""
         self.since |= zip(page_ids, since.tolist())
 
-    def age_by(self, curves: Mapping[str, AgeCurve | None]) -> None:
+    def set_age_curve(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """And these."""
         self.curves = dict(curves)
 

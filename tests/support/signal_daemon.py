@@ -12,11 +12,10 @@ from crawld.choose.scheduler import Scheduler
 from crawld.crawl.admission import Admission
 from crawld.crawl.polls import Polls
 from crawld.fetch.http import HttpFetcher
-from crawld.fetch.robots_cache import RobotsCache
+from crawld.fetch.robots_cache import Allowed, NeedsFetch, RobotsCache
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
-from crawld.model.web import Allowed, NeedsFetch
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.signals.contract import PollResult

@@ -9,7 +9,7 @@ from crawld.model.estimate import Estimate
 from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal, Source
 from crawld.store.address import parse_address
-from crawld.store.contract import FreshnessPoint, Record
+from crawld.store.batch import FreshnessPoint, Record
 from crawld.store.engine import reading_engine
 
 NOW = 1_700_000_000.0

@@ -29,7 +29,8 @@ from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.read.page.rules import DigestRule
 from crawld.signals.matching import PageIndex
-from crawld.store.contract import Record, Store
+from crawld.store.batch import Record
+from crawld.store.store import SqlStore
 from tests.support.in_place import InPlace
 
 EPOCH = 1_700_000_000.0
@@ -203,7 +204,7 @@ class Crawling:
         index = PageIndex()
         index.put(list(self.pages))
         aliases = Aliases(self.pages, self.scheduler, index, merges=False)
-        store = cast("Store", self.store)
+        store = cast("SqlStore", self.store)
         pacer = Pacer(rate, self.clock.monotonic())
         admission = Admission(self.gate, self.robots, self.pages, self.scheduler, pacer, self.clock)
         page_set = PageSet(store, self.pages, self.scheduler, self.gate, index, aliases)

@@ -13,9 +13,8 @@ from crawld.choose.page_table import Intervals
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.crawl import admission as admission_module
 from crawld.crawl.admission import LIMITS, Admission, Cause, NotNow, Refusal, RequestChain, RobotsFetch, Sent
-from crawld.fetch.robots_cache import RobotsCache
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.model.fetched import Fetched, Purpose, Request
-from crawld.model.web import Allowed, Disallowed, NeedsFetch
 from crawld.pages.pages import Pages
 from tests.support.virtual_web import EPOCH, VirtualClock, in_virtual_time, refused, well
 

@@ -3,10 +3,9 @@
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.page import PageState
 from crawld.model.signal import Signal, Source
-from crawld.store.batch import Item
+from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import LIMITS as COMMIT_QUEUE_LIMITS
 from crawld.store.commit_queue import CommitQueue
-from crawld.store.contract import Record
 
 
 def crawl(page: int, at: float = 0.0) -> Record:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.read.dates import DAY, SAYS_NOTHING, Precision, Unusable, read_date
+from crawld.model.units import DAY
+from crawld.read.dates import SAYS_NOTHING, Precision, Unusable, read_date
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawld.fleet.contracts import Beat
+from crawld.fleet.store.ledger import Beat
 from crawld.fleet.worker import Grid, Move, move
 from crawld.model.shards import shard_of_host
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.hooks.queue import HookPace, HookQueue
-from crawld.store.contract import Waiting
+from crawld.store.hooks import Waiting
 
 FAST = HookPace(rate=math.inf, concurrency=4)
 

@@ -230,7 +230,7 @@ def test_a_short_retry_after_does_not_shorten_a_back_off() -> None:
 
 def test_a_late_request_gives_up_its_place() -> None:
     """One that takes much longer than usual lets the next one start, spacing apart; at most two do."""
-    gate = HostGate(HostLimits(spacing=1.0, late_after=3.0, late_factor=8.0, most_late=2))
+    gate = HostGate(HostLimits(spacing=1.0, late_after=3.0, late_factor=8.0, max_late=2))
     host = gate.host("h")
     gate.acquire(host, 0.0)
     gate.finish(host, 0.5, Evidence("a", 0.0, well=True, seconds=0.5))

@@ -12,10 +12,10 @@ from functools import partial
 import pytest
 
 from crawld.model.errors import ParseError
-from crawld.model.url import LONGEST_URL
+from crawld.model.url import MAX_URL
 from crawld.read import robots as robots_module
-from crawld.read.robots import LARGEST_UNPACKED, Meter, RuleMatcher, read_robots
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
+from crawld.read.robots import Meter, RuleMatcher, read_robots
 from tests.support.reference_files import robots_files
 
 SITE = "https://example.org"
@@ -196,7 +196,7 @@ def test_rules_know_their_weight(line: str, count: int) -> None:
 def test_paths_beyond_all_measure_are_forbidden() -> None:
     """A URL of the longest size can be judged however it is spelt; a longer one is forbidden."""
     rules = matcher(b"User-agent: *\nDisallow: /b")
-    assert rules.allows(f"{SITE}/" + ";" * (LONGEST_URL - 20))
+    assert rules.allows(f"{SITE}/" + ";" * (MAX_URL - 20))
     assert not rules.allows(f"{SITE}/" + "a" * ROBOTS_LIMITS.max_path)
 
 
@@ -221,7 +221,7 @@ def test_damaged_rules_never_crash() -> None:
         except ParseError:
             continue
     with pytest.raises(ParseError):
-        RuleMatcher(zlib.compress(bytes(2 * LARGEST_UNPACKED)))
+        RuleMatcher(zlib.compress(bytes(2 * ROBOTS_LIMITS.max_unpacked)))
 
 
 # -- real files -----------------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from crawld.choose.host_gate import Evidence, HostGate
 from crawld.fetch import robots_cache
-from crawld.fetch.robots_cache import DAY, STALE_KEPT, RobotsCache
+from crawld.fetch.robots_cache import DAY, STALE_KEPT, Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.fetch.robots_cache import LIMITS as ROBOTS_CACHE_LIMITS
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, RobotsReading, Scope, Trouble
-from crawld.model.web import Allowed, Disallowed, NeedsFetch
 from crawld.read.robots import read_robots
 
 PAGE = "https://example.org/secret/page"

@@ -41,9 +41,9 @@ def test_an_index_without_pages_takes_no_memory() -> None:
 
 
 def test_columns_grow_with_room_for_more() -> None:
-    """A column is made longer by a quarter at least, and what is new is empty."""
+    """A column is made longer by an eighth at least, and what is new is empty."""
     column = grown(np.ones((100, 2), np.uint8), 101, 0)
-    assert column.shape == (125, 2)
+    assert column.shape == (112, 2)
     assert column.dtype == np.uint8
     assert int(column.sum()) == 200
-    assert grown(column, 125, 0) is column
+    assert grown(column, 112, 0) is column

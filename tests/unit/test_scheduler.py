@@ -146,7 +146,7 @@ def test_one_page_and_all_pages_are_as_fresh_by_either_way() -> None:
     weights = np.array([1.0, 2.0, 3.0])
     slow = AgeCurve.of(-100.0, 10.0, [-8.0] * 15 + [0.0] * 50)
     for curve in (None, slow):
-        made.age_by(0, curve)
+        made.set_age_curve(0, curve)
         alone = np.array([made.freshness_of(page, 12.0) for page in (100, 101, 102)])
         mean = float((weights * alone).sum() / weights.sum())
         assert made.predicted_freshness(12.0) == pytest.approx(mean, rel=1e-12)

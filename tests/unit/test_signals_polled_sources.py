@@ -18,7 +18,7 @@ from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
 from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
 from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
 from crawld.signals.schedule import PollSchedule
-from crawld.store.contract import Poll, SourceFile
+from crawld.store.sources import Poll, SourceFile
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 HOUR = 3600.0

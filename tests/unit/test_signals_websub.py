@@ -16,7 +16,7 @@ from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
 from crawld.signals.websub import LIMITS as WEBSUB_LIMITS
 from crawld.signals.websub import Subscriptions
-from crawld.store.contract import Poll
+from crawld.store.sources import Poll
 
 NOW = 1_790_000_000.0
 HOUR = 3600.0

@@ -7,12 +7,11 @@ from crawld.choose.value import level_crossing
 from crawld.research.crawler import Learning, SmoothedFit, scheduled
 from crawld.research.engine import Bandwidth, simulate, slot_times
 from crawld.research.experiments import EXPERIMENTS
-from crawld.research.experiments.learning import MARKS, days_to_95
+from crawld.research.experiments.learning import LIMITS as LEARNING_LIMITS
+from crawld.research.experiments.learning import days_to_95
 from crawld.research.experiments.ncis import (
-    BASELINE,
     NOISY,
     NONE,
-    OPTIMUM,
     PARTIAL,
     Signals,
     corrupted,
@@ -42,8 +41,8 @@ def _gain(a: str, b: str, signals: Signals) -> float:
 
 def test_greedy_and_lds_reach_the_baseline() -> None:
     """Without signals both discrete policies are near the continuous optimum."""
-    assert abs(_gain("greedy", BASELINE, NONE)) < 0.02
-    assert abs(_gain("lds", BASELINE, NONE)) < 0.02
+    assert abs(_gain("greedy", "baseline", NONE)) < 0.02
+    assert abs(_gain("lds", "baseline", NONE)) < 0.02
 
 
 def test_signals_of_some_changes_help() -> None:
@@ -54,7 +53,7 @@ def test_signals_of_some_changes_help() -> None:
 def test_noisy_signals_help_who_weighs_them() -> None:
     """Under false signals the exact value gains over ignoring them and comes near to the optimum."""
     assert _gain("greedy-ncis", "greedy", NOISY) > 0.03
-    assert abs(_gain("greedy-ncis", OPTIMUM, NOISY)) < 0.02
+    assert abs(_gain("greedy-ncis", "optimum", NOISY)) < 0.02
 
 
 def test_late_signals_lose_their_worth() -> None:
@@ -69,7 +68,7 @@ def test_the_optimum_is_where_its_dual_is_least() -> None:
     """Σμe^−X(Λ) + ΛR bounds the optimum from above at every level Λ, and touches it at one."""
     population = Population.draw(NOISY.draw, 40, 5)
     p = population
-    optimum = promised(OPTIMUM, population, RATE)
+    optimum = promised("optimum", population, RATE)
     assert optimum is not None
     levels = np.geomspace(0.01, float((p.mu / p.delta).max()), 200)
     x = level_crossing(levels[:, None], p.alpha, p.kappa, p.gamma, p.mu)
@@ -102,10 +101,16 @@ def test_the_day_of_95_percent_is_the_last_time_it_is_crossed() -> None:
     """A share that dips again has not arrived; one that never dips was there from the start."""
 
     def reached(*shares: float) -> float:
-        series = dict(zip((f"share@{mark:g}" for mark in MARKS), (*shares, *[shares[-1]] * len(MARKS)), strict=False))
+        series = dict(
+            zip(
+                (f"share@{mark:g}" for mark in LEARNING_LIMITS.marks),
+                (*shares, *[shares[-1]] * len(LEARNING_LIMITS.marks)),
+                strict=False,
+            )
+        )
         return days_to_95(series)["days_to_95"]
 
-    assert reached(0.9, 0.96, 0.94, 0.96) == pytest.approx((MARKS[2] + MARKS[3]) / 2)
+    assert reached(0.9, 0.96, 0.94, 0.96) == pytest.approx((LEARNING_LIMITS.marks[2] + LEARNING_LIMITS.marks[3]) / 2)
     assert reached(0.96, 0.97) == 0.0
     assert reached(0.96, 0.9) == np.inf
 

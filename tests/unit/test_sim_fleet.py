@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from crawld.research.experiments.fleet import (
-    AUCTION,
-    BY_PAGES,
-    EQUAL,
-    FLEET,
-    ONE,
-    ROUND,
+    EXPERIMENTS,
+    Division,
     FleetWorld,
     draw_fleet_world,
     part_of,
@@ -70,11 +66,13 @@ def test_rates_step_up_and_the_largest_host_calls(fleet: FleetWorld) -> None:
         np.count_nonzero(changes >= FLEET_LIMITS.step) / (FLEET_LIMITS.end - FLEET_LIMITS.step),
     )
     assert after > 0.5 * FLEET_LIMITS.steep * before
-    at_once = (fleet.world.signal_times >= FLEET_LIMITS.call) & (fleet.world.signal_times < FLEET_LIMITS.call + ROUND)
+    at_once = (fleet.world.signal_times >= FLEET_LIMITS.call) & (
+        fleet.world.signal_times < FLEET_LIMITS.call + FLEET_LIMITS.round
+    )
     assert set(np.flatnonzero(fleet.world.host_of == 0).tolist()) <= set(fleet.world.signal_pages[at_once].tolist())
 
 
-@pytest.mark.parametrize("policy", [AUCTION, BY_PAGES, EQUAL, ONE])
+@pytest.mark.parametrize("policy", list(Division))
 def test_nobody_sends_more_than_the_budget(fleet: FleetWorld, policy: str) -> None:
     """However it is shared: in any time no more requests than the rate allows, and one a worker; no host too often."""
     run = run_fleet(fleet, policy)
@@ -85,18 +83,18 @@ def test_nobody_sends_more_than_the_budget(fleet: FleetWorld, policy: str) -> No
         assert within <= 0.25 * PAGES + WORKERS
     assert len(times) > 0.9 * PAGES * (FLEET_LIMITS.end - FLEET_LIMITS.start)
     for host in np.unique(fleet.world.host_of[pages]):
-        assert np.diff(times[fleet.world.host_of[pages] == host]).min(initial=1.0) > 0.49 * ROUND
+        assert np.diff(times[fleet.world.host_of[pages] == host]).min(initial=1.0) > 0.49 * FLEET_LIMITS.round
 
 
 def test_losses_are_told_against_one_scheduler() -> None:
     """Of each measure, in percent of what one scheduler reaches in the same world."""
-    reached = {ONE: 0.8, AUCTION: 0.792, BY_PAGES: 0.76, EQUAL: 0.6}
+    reached = {Division.ONE: 0.8, Division.AUCTION: 0.792, Division.BY_PAGES: 0.76, Division.EQUAL: 0.6}
     results: Results = {
         Trial(policy, 4, 1, repeat): {"accuracy": value, "after_step": value / 2, "after_call": value}
         for policy, value in reached.items()
         for repeat in range(2)
     }
-    rows = {row.policy: row for row in conclude(FLEET, results, 1).rows}
-    assert rows[AUCTION].means["loss_percent"] == pytest.approx(1.0)
-    assert rows[EQUAL].means["loss_after_step_percent"] == pytest.approx(25.0)
-    assert rows[ONE].means["loss_after_call_percent"] == 0.0
+    rows = {row.policy: row for row in conclude(EXPERIMENTS[0], results, 1).rows}
+    assert rows[Division.AUCTION].means["loss_percent"] == pytest.approx(1.0)
+    assert rows[Division.EQUAL].means["loss_after_step_percent"] == pytest.approx(25.0)
+    assert rows[Division.ONE].means["loss_after_call_percent"] == 0.0

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from crawld.model.signal import SOURCES, Source
+from crawld.model.units import DAY
 from crawld.research.crawler import scheduled
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning
 from crawld.research.weblike import Sitemap, SiteStyle, draw_weblike
 from crawld.research.world import Population, World
 
@@ -109,7 +110,7 @@ def test_significance_keeps_more_words_fresh_and_fewer_pages() -> None:
 
 def test_histories_keep_the_latest_rows() -> None:
     """The first crawl begins, later ones are rows, and beyond the most the oldest are forgotten."""
-    kept = MemoryHistories(["a", "b"], sources=1, most_rows=6)
+    kept = MemoryHistories(["a", "b"], sources=1, max_rows=6)
     both = np.array([0, 1])
     for day in range(10):
         kept.crawled(both[: 2 if day < 3 else 1], day * DAY, np.full((2 if day < 3 else 1, 1), day),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crawld.research.recorded import DAY, recorded_world, together
+from crawld.model.units import DAY
+from crawld.research.recorded import recorded_world, together
 
 START = 1_600_041_600.0  # a midnight
 NOON = START + DAY / 2

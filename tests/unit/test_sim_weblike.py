@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from crawld.research.weblike import (
-    KINDS,
     Sitemap,
     SiteStyle,
     WeblikeWorld,
@@ -151,4 +150,4 @@ def test_styles_share_out_the_pages() -> None:
     styles = draw_styles(12, 400, 1)
     assert sum(style.pages for style in styles) == 400
     assert styles[0].pages == max(style.pages for style in styles)
-    assert {style.sitemap for style in styles} == set(KINDS)
+    assert {style.sitemap for style in styles} == set(Sitemap)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawld.fetch.guard import AddressGuard
 from crawld.model.errors import InputError
-from crawld.model.url import _PLAIN, LONGEST_URL, host_of, identity, normalise, origin_of, resolve
+from crawld.model.url import _PLAIN, MAX_URL, host_of, identity, normalise, origin_of, resolve
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text(encoding="utf-8"))
 ANYTHING = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -108,7 +108,7 @@ def test_text_that_cannot_be_encoded_is_refused(half: str) -> None:
 def test_a_url_that_grows_too_long_is_refused() -> None:
     """The limit holds for what is sent, not only for what was given."""
     with pytest.raises(InputError, match="encoded"):
-        normalise("https://example.org/" + "é" * (LONGEST_URL // 2))
+        normalise("https://example.org/" + "é" * (MAX_URL // 2))
 
 
 def test_host_and_origin_name_who_is_asked() -> None:

@@ -18,7 +18,7 @@ STOPPED_WRITER = {
     "random_page_cost": "1.1",
 }
 """Server settings of a connection that takes the fence. A worker that is stopped in the middle of a write holds its
-shards' rows, and nobody could claim them until the server ends that transaction (milliseconds). Statements over arrays
+shards' rows, and none could be claimed until the server ends that transaction (milliseconds). Statements over arrays
 have one good plan: making it anew for each batch costs more than running it. That plan looks rows up by their keys,
 also where it was made while the table was small."""
 
@@ -32,7 +32,7 @@ _HELD = text(
 
 
 async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set[int]:
-    """Those of the shards (epochs by shard) that had no other owner since; nobody claims them until the commit.
+    """Those of the shards (epochs by shard) that had no other owner since; none is claimed until the commit.
 
     The commit does not wait for the disk unless the transaction numbers changes: a crash of the server may lose what
     was crawled in its last half second, and those pages are crawled again.
@@ -53,7 +53,6 @@ class Term:
 
 
 _TERM: ContextVar[Term | None] = ContextVar("term", default=None)
-_IN_OFFICE = text("SELECT 1 FROM fleet_duties WHERE name = :duty AND worker = :worker AND epoch = :epoch FOR SHARE")
 
 
 @contextmanager
@@ -72,5 +71,6 @@ async def check_duty(connection: AsyncConnection) -> None:
     if term is None:
         return
     parameters = {"duty": term.duty, "worker": term.worker, "epoch": term.epoch}
-    if (await connection.execute(_IN_OFFICE, parameters)).first() is None:
+    held = text("SELECT 1 FROM fleet_duties WHERE name = :duty AND worker = :worker AND epoch = :epoch FOR SHARE")
+    if (await connection.execute(held, parameters)).first() is None:
         raise DutyLostError(f"another worker has the duty {term.duty} since")

@@ -1,4 +1,4 @@
-"""The tables of a fleet for whoever steers it: implements `interfaces.fleet.FleetStore`."""
+"""Reads and writes of a fleet's tables for its steering, from any machine."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.fleet.contracts import HOST, Mail, StoredPart
+from crawld.fleet.mail import HOST, Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
 from crawld.fleet.store.ledger import LedgerConnection
@@ -26,17 +26,25 @@ from crawld.model.estimate import AgeCurve
 from crawld.model.host import HostState
 from crawld.model.page import FROM_LIST, Page, Wanted
 from crawld.model.shards import shard_of_host, shard_of_id
-from crawld.store import estimates as learning
-from crawld.store import hosts, settings, tables
-from crawld.store import settings as actions
+from crawld.store import estimates, hosts, settings, tables
 from crawld.store.address import parse_address
-from crawld.store.contract import Action, Adoption, Listed, MayRetire, StoredPages
 from crawld.store.database import Damage, Database, WriteConnection
-from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.engine import as_store_error, reading_engine, writing_engine
 from crawld.store.lock import ADVISORY_KEY
-from crawld.store.pages import PageList
-from crawld.store.restoring import restore_pages
-from crawld.store.schema import check_readable, check_revision, latest_revision, migrate
+from crawld.store.pages import Adoption, Listed, MayRetire, PageList
+from crawld.store.restoring import StoredPages, restore_pages
+from crawld.store.schema import check_revision, latest_revision, migrate, open_for_reading
+from crawld.store.settings import Action
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """Pages of some whole shards that stand for all."""
+
+    part: float  # of all pages, above 0
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    age_curves: Mapping[str, AgeCurve]
 
 
 @dataclass(frozen=True)
@@ -48,44 +56,41 @@ class FleetStoreLimits:
     read_seconds: float = 10.0
     """A server that has not answered for so long counts as out of reach."""
     view_seconds: float = 0.5
-    """For which one look at the fleet serves whoever asks."""
+    """For which one look at the fleet serves all callers."""
 
 
 LIMITS = FleetStoreLimits()
 
 
-# A fleet's database opened by one of those who share it: a worker, or a command.
-
-
 class FleetDatabase(Database):
-    """It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are."""
+    """A fleet's database opened by a worker or a command.
+
+    It shares the lock with other workers and excludes a single daemon; it fills in how many shards there are.
+    """
 
     def __init__(self, url: str, scope: ShardScope) -> None:
         super().__init__(url)
         self._scope = scope
         if self._address.file is not None:
-            raise StoreError(f"a fleet needs PostgreSQL, and {self.shown} is a file: set `database`")
+            raise StoreError(f"a fleet needs PostgreSQL, and {self.redacted_url} is a file: set `database`")
 
     def _write_connection(self) -> WriteConnection:
         engine = writing_engine(self._address, dict(STOPPED_WRITER))
         seconds = LIMITS.max_transaction_seconds
-        return WriteConnection(engine, self.shown, self.damage, shared=True, seconds=seconds, check=check_duty)
+        return WriteConnection(engine, self.redacted_url, self.damage, shared=True, seconds=seconds, check=check_duty)
 
     async def _prepare(self, transaction: AsyncConnection) -> None:
-        """Learn what the fleet is. Tables of an older version are brought up only while nobody else uses them."""
-        found = await known_fleet(transaction, self.shown)
-        if await transaction.run_sync(check_revision, self.shown) != latest_revision():
+        """Learn what the fleet is. Tables of an older version are migrated only while no other process uses them."""
+        found = await known_fleet(transaction, self.redacted_url)
+        if await transaction.run_sync(check_revision, self.redacted_url) != latest_revision():
             alone = await transaction.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": ADVISORY_KEY})
             if not alone:
                 raise StoreError(
-                    f"the database {self.shown} was written by an older crawld, and workers of it still run: "
+                    f"the database {self.redacted_url} was written by an older crawld, and workers of it still run: "
                     "stop them, then start this one first"
                 )
-            await transaction.run_sync(migrate, self.shown)
+            await transaction.run_sync(migrate, self.redacted_url)
         self._scope.made_of(found.shards)
-
-
-# The settings of a whole fleet, by revision: the latest are in force for every worker.
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +119,14 @@ class SharedSettings:
         await self.close()
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         await self._line.close()
 
     async def read(self) -> Revision | None:
         """The settings in force; None where none were applied yet. StoreError where the database is no fleet's."""
         present = await self._line.row(statements.PRESENT)
         if not (present and present["present"] and await self._line.row(statements.FLEET)):
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         if not present["settings"]:
             return None  # an older version's tables: the first worker of this one brings them up
         found = await self._line.row(statements.SETTINGS)
@@ -155,25 +160,23 @@ class SqlFleetStore:
 
     async def start(self) -> None:
         """Open the database; StoreError where it is no fleet's, or of another version."""
-        reading = reading_engine(self._address, beside_writer=True)
-        try:
-            async with reading.connect() as connection:
-                await connection.run_sync(check_readable, self._address.shown)
-                found = await known_fleet(connection, self._address.shown)
-        except BaseException as error:
-            await reading.dispose()
-            if isinstance(error, SQLAlchemyError | OSError):
-                raise in_a_sentence(error, self._address.shown) from error
-            raise
+        redacted_url = self._address.redacted_url
+        with self._in_sentences():
+            reading = await open_for_reading(self._address, beside_writer=True)
+            try:
+                async with reading.connect() as connection:
+                    found = await known_fleet(connection, redacted_url)
+            except BaseException:
+                await reading.dispose()
+                raise
         self.shards, self._numbering = found.shards, FleetNumbering(found.shards)
-        shown = self._address.shown
         writing = WriteConnection(
-            writing_engine(self._address, dict(STOPPED_WRITER)), shown, Damage(shown), shared=True
+            writing_engine(self._address, dict(STOPPED_WRITER)), redacted_url, Damage(redacted_url), shared=True
         )
         self._opened = writing, reading
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._standing.close()
         if self._opened is not None:
             writing, reading = self._opened
@@ -219,22 +222,22 @@ class SqlFleetStore:
         """Keep what an operator did; its number."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
-                return await actions.add_action(connection, action)
+                return await settings.add_action(connection, action)
 
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
         with self._in_sentences():
             async with self._reading.connect() as connection:
-                return await actions.read_actions(connection, limit, number)
+                return await settings.read_actions(connection, limit, number)
 
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
-                return await actions.mark_undone(connection, number, at)
+                return await settings.mark_undone(connection, number, at)
 
     async def tell(self, mail: Sequence[Mail]) -> None:
-        """Leave messages to whoever holds their shards."""
+        """Leave messages to the holders of their shards."""
         with self._in_sentences():
             async with self._writing.transaction() as connection:
                 await leave_mail(connection, mail)
@@ -292,7 +295,7 @@ class SqlFleetStore:
                 return None
             async with self._reading.connect() as connection:
                 found = await hosts.read_hosts_named(connection, stored.hosts)
-            curves = await learning.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
+            curves = await estimates.read_age_curves(self._reading, ranges([shard_of_id(page_id)]))
         return StoredPart(1.0, stored, found, {name: curves[name] for name in stored.hosts if name in curves})
 
     async def stored_part(self, most: int, now: float) -> StoredPart:
@@ -314,7 +317,7 @@ class SqlFleetStore:
             stored, _ = await restore_pages(reading, None, of)
             async with reading.connect() as connection:
                 found = await hosts.read_hosts(connection, now, of)
-            return stored, found, await learning.read_age_curves(reading, of)
+            return stored, found, await estimates.read_age_curves(reading, of)
         finally:
             await reading.dispose()
 
@@ -325,18 +328,18 @@ class SqlFleetStore:
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the fleet's latest audits found our copy fresh, oldest first."""
         with self._in_sentences():
-            return await learning.latest_audits(self._reading, limit)
+            return await estimates.latest_audits(self._reading, limit)
 
     @contextmanager
     def _in_sentences(self) -> Iterator[None]:
         try:
             yield
         except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, self._address.shown) from error
+            raise as_store_error(error, self._address.redacted_url) from error
 
     @property
     def _pages(self) -> PageList:
-        return PageList(self._writing, self._reading, self._address.shown, self._numbering)
+        return PageList(self._writing, self._reading, self._address.redacted_url, self._numbering)
 
     @property
     def _writing(self) -> WriteConnection:

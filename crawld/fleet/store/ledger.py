@@ -1,7 +1,7 @@
-"""The ledger on PostgreSQL: implements `interfaces.fleet.Ledger`.
+"""The ledger of a fleet on PostgreSQL: membership, leases, rounds and mail, each verb one transaction.
 
 Who may do what is decided by the database's clock and its locks on rows. A worker ends by one row that says so
-(`ended_at`), written by itself or by whoever finds its lease over; a renewal of that row waits for it and then fails.
+(`ended_at`), written by itself or by a worker that finds its lease over; a renewal of that row waits for it and fails.
 So a shard is free once its worker has ended, and never while a renewal of it can succeed.
 """
 
@@ -9,19 +9,60 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from crawld.choose.chooser import Bid
 from crawld.fleet.auction import clear
-from crawld.fleet.contracts import Beat, LeaseLostError, Mail, Report
+from crawld.fleet.mail import Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
 from crawld.store.address import Address, parse_address
-from crawld.store.engine import NO_DRIVER, in_a_sentence
+from crawld.store.engine import NO_DRIVER, as_store_error
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of itself with its beat."""
+
+    bid: Bid | None = None  # for the next round; None: it wants nothing yet
+    pages: int = 0
+    request_rate: float = 0.0  # requests a second, lately
+    level: float | None = None  # the crawl value of its last pick
+    lag: float = 0.0  # seconds that the oldest record waits to be committed
+    fresh: float = 0.0  # importance of its pages times their freshness, summed
+    weight: float = 0.0  # importance of its pages, summed
+    loading: int = 0  # shards that it holds and has not loaded yet
+    stale: int = 0  # records dropped so far because their shard had another owner
+    revision: int = 0  # of the fleet's settings that it goes by wholly
+    clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
+    status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a worker learns with its beat."""
+
+    now: float  # the database's time, read in the transaction
+    expires: float  # when the lease ends, in that time
+    bandwidth: float  # of the whole fleet; 0 while paused
+    workers: int  # live ones, those that drain left out
+    draining: bool  # whether this worker is to give its shards away
+    revision: int = 0  # of the fleet's settings; 0: none were applied yet
+    held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
+    free: int = 0  # shards that no worker holds
+    level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
+    grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
+    mail: Sequence[Mail] = ()  # for our shards, taken out of the box
+    duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
+    taken: frozenset[str] = frozenset()  # duties that other live workers have
+
+
+class LeaseLostError(Exception):
+    """The lease expired before it was renewed; the worker may rejoin with a new id."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +83,6 @@ class LedgerLimits:
 
 LIMITS = LedgerLimits()
 
-
-# A connection of the ledger's own: every wait on it is bounded, and it is opened anew after it broke.
 
 SETTINGS = {
     "application_name": "crawld fleet",
@@ -71,12 +110,14 @@ class LedgerConnection:
                     return found
             except TimeoutError:
                 self._drop()
-                shown, seconds = self._address.shown, self._seconds
-                raise StoreError(f"the database {shown} did not answer within {seconds:g} s: is it alive?") from None
+                redacted_url, seconds = self._address.redacted_url, self._seconds
+                raise StoreError(
+                    f"the database {redacted_url} did not answer within {seconds:g} s: is it alive?"
+                ) from None
             except BaseException as error:
                 self._drop()
                 if isinstance(error, self._failures()):
-                    raise in_a_sentence(error, self._address.shown) from error
+                    raise as_store_error(error, self._address.redacted_url) from error
                 raise
 
     async def row(self, statement: str, *values: object) -> Mapping[str, Any] | None:
@@ -97,7 +138,7 @@ class LedgerConnection:
         return await asyncpg.connect(**options, timeout=self._seconds, server_settings=SETTINGS | limit)
 
     def _drop(self) -> None:
-        """Let go at once: who waits for a goodbye waits for the server."""
+        """Close without a handshake, which may block."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -108,11 +149,8 @@ class LedgerConnection:
             import asyncpg
         except ModuleNotFoundError:
             raise StoreError(NO_DRIVER) from None
-        # The last is raised where the server's goodbye came while nobody waited for an answer.
+        # The last is raised where the server closed the connection while no statement ran.
         return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
-
-
-# Clearing a round: whoever finds it due reads the bids, shares the bandwidth out and writes it, once.
 
 
 async def clear_round(
@@ -162,8 +200,8 @@ class SqlLedger:
     ) -> None:
         address = parse_address(url)
         if address.file is not None:
-            raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: set `database`")
-        self._shown = address.shown
+            raise StoreError(f"a fleet needs PostgreSQL, and {address.redacted_url} is a file: set `database`")
+        self._redacted_url = address.redacted_url
         self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
         self._beats, self._verbs = (
             LedgerConnection(address, command_seconds),
@@ -184,11 +222,11 @@ class SqlLedger:
         present = await self._verbs.row(statements.PRESENT)
         found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
         if found is None:
-            raise no_fleet(self._shown)
+            raise no_fleet(self._redacted_url)
         self._shards = found["shards"]
 
     async def close(self) -> None:
-        """Let the connections go; the lease goes on until it ends or `leave` was called."""
+        """Close the connections; the lease goes on until it ends or `leave` was called."""
         await self._beats.close()
         await self._verbs.close()
 
@@ -223,7 +261,10 @@ class SqlLedger:
                 raise InputError(f"a worker called {name} runs already: give this one another name (--name)")
 
     async def beat(self, worker: str, report: Report) -> Beat:
-        """Renew the lease, post the bid, clear a round where that is due, and read what is news."""
+        """Renew the lease, post the bid, clear the next round where that is due, and read what is news.
+
+        LeaseLostError where the lease has ended; what is out of reach raises StoreError and changes nothing.
+        """
         figures = {name: getattr(report, name) for name in FIGURES}
         status = None if report.status is None else json.dumps(report.status)
         found = await self._beats.row(
@@ -233,7 +274,7 @@ class SqlLedger:
         if found is None:
             raise LeaseLostError(f"the lease of {worker} has ended")
         rates = dict(zip(found["grant_rounds"], found["grant_rates"], strict=True))
-        for due in found["due"]:  # the next round, and the one under way where nobody has cleared it in time
+        for due in found["due"]:  # the next round, and the one under way where it was not cleared in time
             rates[due] = await clear_round(self._beats, worker, due, found["bandwidth"], self._round)
         self._read = set(found["mail_ids"])  # last: what a beat that fails has read is read again
         return Beat(
@@ -253,7 +294,10 @@ class SqlLedger:
         )
 
     async def claim(self, worker: str, most: int, former: Mapping[int, int]) -> Sequence[Lease]:
-        """Take free shards, at most so many; of `former` shards those with an unchanged epoch first."""
+        """Take free shards, at most so many; of `former` shards (epochs by shard) those with an unchanged epoch first.
+
+        A former shard whose epoch is unchanged had no other owner: it keeps its epoch and need not be loaded again.
+        """
         await self._verbs.rows(statements.END_LOST)
         leases: list[Lease] = []
         if former:
@@ -266,7 +310,7 @@ class SqlLedger:
         return leases
 
     async def take_duty(self, worker: str, name: str) -> int | None:
-        """Do something for the whole fleet; the epoch of the term, None where another live worker does it."""
+        """Do something for the whole fleet, while the lease lasts; the epoch of the term, None where another has it."""
         await self._verbs.rows(statements.END_LOST)
         taken = await self._verbs.row(statements.TAKE_DUTY, worker, name)
         return None if taken is None else int(taken["epoch"])
@@ -276,7 +320,7 @@ class SqlLedger:
         await self._verbs.rows(statements.GIVE_DUTY, worker, name)
 
     async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
-        """Tell what our hosts say of hosts in general; what those of each other live worker say."""
+        """Publish this worker's host priors; return those of each other live worker."""
         return [row["taught"] for row in await self._verbs.rows(statements.TEACH, worker, list(taught))]
 
     async def release(self, worker: str, shards: Sequence[int]) -> None:
@@ -288,7 +332,7 @@ class SqlLedger:
         await self._verbs.rows(statements.LEAVE, worker)
 
     async def send(self, mail: Sequence[Mail]) -> None:
-        """Leave messages for whoever holds these shards, now or next."""
+        """Leave messages for the present or next holders of these shards."""
         if mail:
             shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
             await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])

@@ -9,13 +9,13 @@ from sqlalchemy import ColumnClause, Connection, func, insert, inspect, literal_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.contracts import Mail
+from crawld.fleet.mail import Mail
 from crawld.fleet.store import tables
 from crawld.model.errors import StoreError
-from crawld.model.shards import MOST_SHARDS, first_id
+from crawld.model.shards import MAX_SHARDS, first_id
 from crawld.store import tables as of_pages
 from crawld.store.address import parse_address
-from crawld.store.engine import in_a_sentence, writing_engine
+from crawld.store.engine import as_store_error, writing_engine
 from crawld.store.lock import lock_postgres
 from crawld.store.schema import migrate
 
@@ -36,7 +36,7 @@ _STATEMENTS = {kind: text(_NEXT_IDS.format(kind=kind)) for kind in ("pages", "ho
 _NEXT_NUMBERS = text(
     "UPDATE fleet_counters SET value = value + :count WHERE name = :name"
     " RETURNING value - :count + 1, set_config('synchronous_commit', 'on', true)"
-)  # whoever has seen a number relies on it: the commit waits for the disk, and for all that was committed before
+)  # readers rely on a number once seen: the commit waits for the disk, and for all that was committed before
 
 
 async def next_ids(
@@ -44,7 +44,7 @@ async def next_ids(
 ) -> dict[int, int]:
     """The first id of as many new ones as each shard needs; the others follow one by one.
 
-    They are ours even where the transaction is rolled back and others take the same: then none of ours was written.
+    Where the transaction is rolled back others may take the same: then none of these was written.
     """
     if not counts:
         return {}
@@ -62,14 +62,12 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
     return first
 
 
-# Messages to whoever holds a shard, left in the transaction that they tell of or by themselves.
-
 READ_ANEW = ("pages", "host")
-"""Kinds that tell what whoever loads a shard reads by itself."""
+"""Kinds that the loading of a shard makes superfluous."""
 
 
 async def leave_mail(connection: AsyncConnection, mail: Sequence[Mail]) -> None:
-    """Leave messages with the transaction of this connection."""
+    """Leave messages to the holders of shards in the transaction of this connection."""
     if mail:
         rows = [{"shard": one.shard, "kind": one.kind, "body": packed(one.body)} for one in mail]
         await connection.execute(insert(tables.mail), rows)
@@ -99,28 +97,30 @@ async def make_fleet(url: str, shards: int, bandwidth: float) -> bool:
     """
     address = parse_address(url)
     if address.file is not None:
-        raise StoreError(f"a fleet needs PostgreSQL, and {address.shown} is a file: write postgresql://USER@HOST/NAME")
-    if not 1 <= shards <= MOST_SHARDS:
-        raise StoreError(f"{shards} shards: a fleet has 1 to {MOST_SHARDS}")
+        raise StoreError(
+            f"a fleet needs PostgreSQL, and {address.redacted_url} is a file: write postgresql://USER@HOST/NAME"
+        )
+    if not 1 <= shards <= MAX_SHARDS:
+        raise StoreError(f"{shards} shards: a fleet has 1 to {MAX_SHARDS}")
     engine = writing_engine(address)
     try:
         async with engine.connect() as connection:
             known = await fleet_row(connection)
             if known is None:
                 await connection.rollback()
-                await lock_postgres(connection, address.shown)
+                await lock_postgres(connection, address.redacted_url)
                 async with connection.begin():
-                    await connection.run_sync(migrate, address.shown)
-                    await _make(connection, address.shown, shards, bandwidth)
+                    await connection.run_sync(migrate, address.redacted_url)
+                    await _make(connection, address.redacted_url, shards, bandwidth)
                 return True
             if known.shards != shards:
                 raise StoreError(
-                    f"the fleet of {address.shown} has {known.shards} shards, and their number is fixed: "
+                    f"the fleet of {address.redacted_url} has {known.shards} shards, and their number is fixed: "
                     f"make another database for {shards}"
                 )
             return False
     except (SQLAlchemyError, OSError) as error:
-        raise in_a_sentence(error, address.shown) from error
+        raise as_store_error(error, address.redacted_url) from error
     finally:
         await engine.dispose()
 
@@ -133,27 +133,29 @@ async def fleet_row(connection: AsyncConnection) -> FleetRow | None:
     return None if found is None else FleetRow(found.shards, found.bandwidth, found.made_at)
 
 
-async def known_fleet(connection: AsyncConnection, shown: str) -> FleetRow:
+async def known_fleet(connection: AsyncConnection, redacted_url: str) -> FleetRow:
     """The same; StoreError where it is no fleet's."""
     found = await fleet_row(connection)
     if found is None:
-        raise no_fleet(shown)
+        raise no_fleet(redacted_url)
     return found
 
 
-def no_fleet(shown: str) -> StoreError:
+def no_fleet(redacted_url: str) -> StoreError:
     """That a database is no fleet's, and what makes it one."""
-    return StoreError(f"the database {shown} is no fleet's: `crawld fleet init` makes it one")
+    return StoreError(f"the database {redacted_url} is no fleet's: `crawld fleet init` makes it one")
 
 
 def _has_table(connection: Connection) -> bool:
     return inspect(connection).has_table(tables.fleet.name)
 
 
-async def _make(connection: AsyncConnection, shown: str, shards: int, bandwidth: float) -> None:
+async def _make(connection: AsyncConnection, redacted_url: str, shards: int, bandwidth: float) -> None:
     for table in (of_pages.pages, of_pages.hosts):
         if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
-            raise StoreError(f"the database {shown} holds {table.name} of a single crawld: give the fleet an empty one")
+            raise StoreError(
+                f"the database {redacted_url} holds {table.name} of a single crawld: give the fleet an empty one"
+            )
     await fleet_rows(connection, shards, bandwidth)
 
 

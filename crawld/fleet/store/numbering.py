@@ -1,4 +1,4 @@
-"""Taking over lists in a fleet: ids by shard, one transaction at a time, and mail to whoever holds the shards."""
+"""Taking over lists in a fleet: ids by shard, one transaction at a time, and mail to the holders of the shards."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -8,22 +8,21 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.contracts import PAGES, Mail
+from crawld.fleet.mail import PAGES, Mail
 from crawld.fleet.store.making import leave_mail, next_changes, next_ids
 from crawld.model.shards import shard_of_host, shard_of_id
 
-LISTS_KEY = 0x6372_6177_6C64_6C73  # "crawldls"
-
 
 class FleetNumbering:
-    """Implements `records.numbering.Numbering` for a fleet of so many shards."""
+    """The `Numbering` of a fleet of so many shards."""
 
     def __init__(self, shards: int) -> None:
         self._shards = shards
 
     async def begin(self, connection: AsyncConnection) -> None:
         """Wait for others who take a list over: two would give one page two ids."""
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LISTS_KEY})
+        key = 0x6372_6177_6C64_6C73  # "crawldls"
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
     async def host_ids(self, connection: AsyncConnection, names: Sequence[str]) -> Sequence[int]:
         """The next ids of the hosts' shards."""
@@ -34,7 +33,7 @@ class FleetNumbering:
         return await self._ids(connection, "pages", hosts)
 
     async def tell(self, connection: AsyncConnection, pages: Collection[int]) -> None:
-        """Leave mail to whoever holds the pages' shards; it is there when the pages are."""
+        """Leave mail to the holders of the pages' shards; it is there when the pages are."""
         by_shard: dict[int, list[int]] = defaultdict(list)
         for page in pages:
             by_shard[shard_of_id(page)].append(page)

@@ -14,15 +14,13 @@ from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostState
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, SignalGain
-from crawld.store.batch import Item
-from crawld.store.contract import FreshnessPoint, Poll, Record
+from crawld.store.batch import FreshnessPoint, Item, Record
 from crawld.store.pages import Sums
+from crawld.store.sources import Poll
 
 log = logging.getLogger("crawld.fleet")
 
 T = TypeVar("T")
-CALIBRATION_SECONDS = 5.0
-"""Between two commits of a worker that add to the counts of the day."""
 
 
 class ShardsLostError(Exception):
@@ -50,7 +48,7 @@ class HeldCalibration:
         for key, numbers in news.items():
             before = sums.get(key, [0.0] * len(numbers))
             sums[key] = [old + new for old, new in zip(before, numbers, strict=True)]
-        if now - self._written_at < CALIBRATION_SECONDS:
+        if now - self._written_at < 5.0:  # seconds between two commits of a worker that add to the counts of the day
             self._next = sums
             return {}
         self._next, self._written_at = {}, now
@@ -62,7 +60,7 @@ class HeldCalibration:
 
 
 class ShardScope:
-    """Implements `records.numbering.WriteScope`.
+    """The `WriteScope` of a worker: the shards that it holds.
 
     A store that holds no shard may still take over lists and steer: those writes need no lease.
     """
@@ -128,7 +126,7 @@ class ShardScope:
                 return None
 
     async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
-        """ShardsLostError where one of these shards has another epoch by now; nobody claims them until the commit."""
+        """ShardsLostError where one of these shards has another epoch by now; none is claimed until the commit."""
         lost = set(epochs) - await holding(connection, epochs)
         if lost:
             raise ShardsLostError(lost)

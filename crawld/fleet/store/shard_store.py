@@ -1,36 +1,43 @@
-"""The store of a worker, or of a command that steers a fleet: implements `interfaces.fleet.ShardStore`."""
+"""The store of a worker, or of a command that steers a fleet."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Unpack
 
-from crawld.fleet.contracts import StoredShards
 from crawld.fleet.store.fleet_store import FleetDatabase
 from crawld.fleet.store.scope import ShardScope, ShardsLostError, ranges
+from crawld.model.estimate import AgeCurve, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.shards import shard_of_id
-from crawld.store import estimates as learning
-from crawld.store import hosts
-from crawld.store import hosts as robots
-from crawld.store.batch import Item
+from crawld.store import estimates, hosts
+from crawld.store.batch import Item, Record
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.contract import Ints, Poll, Record, SourceFile, StoredPages
 from crawld.store.database import Database
-from crawld.store.sources import read_source, read_sources
-from crawld.store.store import Options, SqlStore, patiently, promptly
+from crawld.store.restoring import StoredPages
+from crawld.store.sources import Poll, SourceFile, read_source, read_sources
+from crawld.store.store import Options, SqlStore, retried, retried_with_timeout
 
-LONGEST_ANSWER_SECONDS = 15.0
-"""After which a question counts as lost: a wire that was cut may never say so, and all that follows would wait."""
+
+@dataclass(frozen=True, slots=True)
+class StoredShards:
+    """Everything that is known of some shards: what their worker needs in memory."""
+
+    pages: StoredPages
+    hosts: Sequence[HostState]
+    robots: Sequence[RobotsState]
+    sources: Sequence[SourceFile]  # by the shard of the host that they are on
+    age_curves: Mapping[str, AgeCurve]
 
 
 class SqlShardStore(SqlStore):
     """Shares the database with other workers: what it writes is fenced by the epochs of its shards.
 
     A record is written under the epoch that its shard had when it was queued, so one that a lost lease outlived is
-    written only where nobody else has held the shard since.
+    written only where no other worker has held the shard since.
     """
 
-    longest_answer_seconds = LONGEST_ANSWER_SECONDS
+    max_answer_seconds = 15.0  # a cut connection may never say so, and all that follows would wait
 
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
         self._held = ShardScope()
@@ -50,7 +57,11 @@ class SqlShardStore(SqlStore):
         return self._held.stale
 
     def hold(self, epochs: Mapping[int, int]) -> None:
-        """From now on these shards are ours, by their epochs, and no others."""
+        """From now on these shards are ours, by their epochs, and no others.
+
+        A transaction drops, counts and logs rows of shards that have another epoch by now, or are not held. Dirty and
+        crawled pages, where they are asked for, are those of the shards held.
+        """
         news = self._held.hold(epochs)
         if news:
             self._memories.forget(lambda page: shard_of_id(page) in news)
@@ -63,35 +74,35 @@ class SqlShardStore(SqlStore):
         pages = await self._load_pages(of_these)
         return await self._load_rest(pages, of_these)
 
-    @patiently
+    @retried
     async def _load_pages(self, of_these: Sequence[tuple[int, int]]) -> StoredPages:
         return await self._restore(of_these)
 
-    @patiently
+    @retried
     async def _load_rest(self, pages: StoredPages, of_these: Sequence[tuple[int, int]]) -> StoredShards:
         async with self._reading.connect() as connection:
             return StoredShards(
                 pages=pages,
                 hosts=await hosts.read_hosts(connection, self._clock.now(), of_these),
-                robots=await robots.read_robots(connection, of_these),
+                robots=await hosts.read_robots(connection, of_these),
                 sources=await read_sources(connection, of_these),
-                age_curves=await learning.read_age_curves(self._reading, of_these),
+                age_curves=await estimates.read_age_curves(self._reading, of_these),
             )
 
-    @promptly
+    @retried_with_timeout
     async def source(self, url: str) -> SourceFile | None:
         """What is kept of a source file, whichever worker watches it."""
         async with self._reading.connect() as connection:
             return await read_source(connection, url)
 
-    @promptly
+    @retried_with_timeout
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
-        return await learning.crawled_pages(self._reading, after, limit, ranges(shards))
+        return await estimates.crawled_pages(self._reading, after, limit, ranges(shards))
 
-    @patiently
+    @retried
     async def prune_own(self) -> int:
-        """Delete a little of what pages of ours have too much of: every worker does; `prune` is one worker's duty."""
+        """Delete some surplus rows of this worker's pages; `prune` is one worker's duty."""
         async with self._connection.transaction() as connection:
             return await self._pruning.prune_grown(connection)
 
@@ -102,7 +113,7 @@ class SqlShardStore(SqlStore):
         epoch = self._held.last.get(shard)
         if epoch is not None:
             return self._writer.put(item, (shard, epoch))
-        # Of hosts of others we know what redirects taught us, and files there that a robots.txt of ours names.
+        # Hosts of other workers are known by redirects, and by files that a robots.txt of this one's names.
         if not isinstance(item, HostState | RobotsState | Poll):
             self._held.drop(1, [shard])
         return False

@@ -1,4 +1,4 @@
-"""How a fleet stands, read by whoever reaches its database; and the one thing that is changed about a worker."""
+"""The state of a fleet as its database has it, and the draining of a worker."""
 
 import json
 from collections.abc import Mapping
@@ -13,16 +13,13 @@ from crawld.model.errors import InputError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.store.address import parse_address
 
-READ_SECONDS = 10.0
-"""An operator waits longer than a worker may."""
-
 
 class FleetStanding:
     """Reads the fleet's tables; use it as an async context."""
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self._line = LedgerConnection(self._address, READ_SECONDS)
+        self._line = LedgerConnection(self._address, 10.0)  # an operator waits longer than a worker may
 
     async def __aenter__(self) -> Self:
         return self
@@ -33,7 +30,7 @@ class FleetStanding:
         await self.close()
 
     async def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         await self._line.close()
 
     async def is_fleet(self) -> bool:
@@ -47,7 +44,7 @@ class FleetStanding:
         """The fleet now; StoreError where the database is no fleet's."""
         found = await self._line.row(statements.VIEW) if await self.is_fleet() else None
         if found is None:
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         now, last = found["now"], await self._line.row(statements.LAST_ROUND)
         return FleetView(
             now=now,
@@ -85,7 +82,7 @@ class FleetStanding:
         InputError where there is none of that name.
         """
         if not await self.is_fleet():
-            raise no_fleet(self._address.shown)
+            raise no_fleet(self._address.redacted_url)
         found = await self._line.rows(statements.DRAIN, worker, draining)
         if not found:
             names = sorted({one.name for one in (await self.read()).live})

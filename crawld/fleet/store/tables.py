@@ -43,7 +43,7 @@ workers = Table(
     Column("draining", Boolean, nullable=False, server_default=no()),
     Column("bid_round", BigInteger, nullable=False, server_default="0"),
     Column("bid", ARRAY(BigInteger)),  # first, top, counts: crawld.model.shards.Bid
-    Column("report", Text, nullable=False, server_default="{}"),  # figures of crawld.fleet.contracts.Report, JSON
+    Column("report", Text, nullable=False, server_default="{}"),  # figures of `Report`, JSON
     Column("status", Text),  # what its own control said last, JSON
 )
 
@@ -51,7 +51,7 @@ shards = Table(
     "fleet_shards",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("worker", Text),  # who holds it; nobody where that worker has ended
+    Column("worker", Text),  # who holds it; it is free where that worker has ended
     Column("epoch", BigInteger, nullable=False, server_default="0"),
 )
 

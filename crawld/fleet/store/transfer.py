@@ -26,7 +26,7 @@ from crawld.model.shards import first_id, shard_of_host
 from crawld.store import tables as of_pages
 from crawld.store.address import Address, parse_address
 from crawld.store.bulk import fetch, run_on_sqlite
-from crawld.store.engine import in_a_sentence, reading_engine, writing_engine
+from crawld.store.engine import as_store_error, reading_engine, writing_engine
 from crawld.store.lock import FileLock, lock_postgres
 from crawld.store.schema import WRITTEN_BY, check_readable, migrate
 
@@ -36,8 +36,6 @@ Progress = Callable[[str, int, int], None]
 ROWS_AT_ONCE = 20_000
 OF_PAGES, OF_HOSTS = frozenset({"page_id", "alias_of"}), frozenset({"host_id"})
 """Columns that hold ids of pages, and of hosts."""
-OF_A_FLEET = ("list of the fleet",)
-"""Settings that mean nothing to a single daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +71,14 @@ async def take_over(
     Where a bandwidth was steered that one goes on, unless we `insist`.
     """
     if parse_address(target).file is not None:
-        raise StoreError(f"a fleet needs PostgreSQL, and {parse_address(target).shown} is a file")
+        raise StoreError(f"a fleet needs PostgreSQL, and {parse_address(target).redacted_url} is a file")
     async with _opened(source, target) as (reading, writing):
         if await fleet_row(writing) is not None or await _holds_pages(writing):
-            raise StoreError(f"the database {parse_address(target).shown} is not empty: give the fleet one of its own")
+            raise StoreError(
+                f"the database {parse_address(target).redacted_url} is not empty: give the fleet one of its own"
+            )
         if await fleet_row(reading) is not None:
-            raise StoreError(f"the database {parse_address(source).shown} is a fleet's already")
+            raise StoreError(f"the database {parse_address(source).redacted_url} is a fleet's already")
         mapping = await _sharded(reading, shards)
         copied = await _copy_all(reading, writing, mapping, told)
         await fleet_rows(writing, shards, bandwidth)
@@ -97,12 +97,15 @@ async def write_out(source: str, target: str, told: Progress) -> dict[str, int]:
     async with _opened(source, target, fleet=True) as (reading, writing):
         row = await fleet_row(reading)
         if row is None:
-            raise no_fleet(parse_address(source).shown)
+            raise no_fleet(parse_address(source).redacted_url)
         if await _holds_pages(writing):
-            raise StoreError(f"the database {parse_address(target).shown} is not empty: name one that is not there yet")
+            raise StoreError(
+                f"the database {parse_address(target).redacted_url} is not empty: name one that is not there yet"
+            )
         copied = await _copy_all(reading, writing, await _numbered(reading), told)
         setting = of_pages.settings
-        await writing.execute(delete(setting).where(setting.c.name.in_(OF_A_FLEET)))
+        # A setting that means nothing to a single daemon.
+        await writing.execute(delete(setting).where(setting.c.name.in_(["list of the fleet"])))
         steered = await writing.scalar(select(setting.c.name).where(setting.c.name == "bandwidth"))
         if steered is None:
             value = {"name": "bandwidth", "value": repr(row.bandwidth), "changed_at": row.made_at}
@@ -130,12 +133,12 @@ async def _opened(
                 stack.callback(lock.release)
             writing = await stack.enter_async_context(engine.connect())
             if to.file is None:
-                await lock_postgres(writing, to.shown)
+                await lock_postgres(writing, to.redacted_url)
             async with writing.begin():
-                await writing.run_sync(migrate, to.shown)
+                await writing.run_sync(migrate, to.redacted_url)
                 yield reading, writing
         except (SQLAlchemyError, OSError) as error:
-            raise in_a_sentence(error, f"{of.shown} or {to.shown}") from error
+            raise as_store_error(error, f"{of.redacted_url} or {to.redacted_url}") from error
 
 
 @asynccontextmanager
@@ -148,9 +151,9 @@ async def _source(address: Address, *, shared: bool) -> AsyncIterator[AsyncConne
             lock.acquire()
         async with engine.connect() as connection:
             if address.file is None:
-                await lock_postgres(connection, address.shown, shared=shared)
+                await lock_postgres(connection, address.redacted_url, shared=shared)
                 await connection.execution_options(isolation_level="REPEATABLE READ")
-            await connection.run_sync(check_readable, address.shown)
+            await connection.run_sync(check_readable, address.redacted_url)
             yield connection
     finally:
         await engine.dispose()

@@ -21,7 +21,7 @@ from crawld.read.change.place_comparison import (
 from crawld.read.change.varying import canonical, key_of, known_keys, learnt_counts, steady_text, timely_blocks
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import (
-    NO_DOUBT,
+    Doubt,
     agreed_in_pair,
     bounded,
     comes_back,
@@ -54,7 +54,7 @@ TITLE_HUNK = Hunk(0, 1, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What became of a page since it was remembered. `magnitude` is None where only bytes could be compared."""
+    """The verdict on a page since it was remembered. `magnitude` is None where only bytes could be compared."""
 
     changed: bool
     magnitude: float | None = None
@@ -99,9 +99,9 @@ def prepare(
     at: float | None = None,
     noise: HostNoise = NO_NOISE,
 ) -> Prepared:
-    """What comparing a reading, and learning from it as the second of a pair, needs of its texts.
+    """Returns what a comparison, and learning from the second of a pair, needs of a reading's texts.
 
-    Where the texts are, they are compared once; whoever compares again with what was taken from them finds the same.
+    Texts are compared once where they are; comparing again with what was taken from them finds the same.
     """
     known, seen = memory.digest, reading.digest
     if seen.text is None or known.text is None or seen.text == known.text or rule.mode == "raw":
@@ -173,7 +173,7 @@ def _borrowed(places: Sequence[Place], given: Sequence[Place]) -> tuple[Place, .
 def _compared(
     memory: Memory, seen: Digest, versions: ComparedVersions, rule: DigestRule, frame: HostFrame | None
 ) -> Comparison:
-    """What became of a page of which two versions of text are known."""
+    """Compares two versions of a page whose text is known."""
     known = memory.digest
     if (walked := versions.walked) is not None:
         walk, differences = Walk(list(walked.found), list(walked.explained)), list(walked.differences)
@@ -236,7 +236,7 @@ def _split_title(differences: list[Hunk]) -> None:
 
 
 def share_changed(before: Sequence[int], after: Sequence[int]) -> float:
-    """How much of the text differs, 0–1: one minus the Jaccard share of the blocks, each weighing its length.
+    """Share of the text that differs, 0–1: one minus the Jaccard share of the blocks, each weighing its length.
 
     A mere change of order is 0.
     """
@@ -247,7 +247,7 @@ def share_changed(before: Sequence[int], after: Sequence[int]) -> float:
 
 
 def version_key(digest: Digest, places: Sequence[Place]) -> bytes:
-    """What tells a version apart from others: its blocks without times and volatile places, or its bytes."""
+    """Identifies a version: its blocks without times and volatile places, or its bytes."""
     if digest.text is None:
         return digest.raw
     blocks = list(digest.blocks)
@@ -261,7 +261,7 @@ def version_key(digest: Digest, places: Sequence[Place]) -> bytes:
 
 
 def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) -> Memory:
-    """What to remember after a further crawl."""
+    """Returns the memory of a page after a further crawl."""
     if not comparison.changed:
         if comparison.kept:
             return replace(memory, streak=0)
@@ -303,14 +303,14 @@ def learn_pair(
             elif not place.doubt:
                 after = replace(paired(after, (), differs=False), agreed=0)
             after = replace(after, unchecked=0)
-        learnt.append(replace(after, doubt=NO_DOUBT))
+        learnt.append(replace(after, doubt=Doubt.NONE))
     return bounded(learnt), edited
 
 
 def _found_again(
     places: Sequence[Place], first: Digest, second: Digest, keys: Container[int]
 ) -> Iterator[tuple[range, tuple[bool, ...]] | None]:
-    """Where each place lies in the second of two quick fetches, and which of its blocks agree; None if not found."""
+    """Locates each place in the second of two quick fetches, with the blocks that agree; None if not found."""
     if not places:
         return
     old = canonical(first, keys)

@@ -69,9 +69,7 @@ LIMITS = FrameLimits()
 
 
 _EDGE = 0
-_TITLE = 1 << 62
-"""Tells the title of a document from the same words elsewhere."""
-NOTHING = Digest(b"")
+EMPTY = Digest(b"")
 
 
 class Explained(IntEnum):
@@ -145,13 +143,13 @@ class HostFrame:
 
     @property
     def weight(self) -> int:
-        """How much memory the sketch takes, in blocks."""
+        """Memory of the sketch, in blocks."""
         return self._blocks + self._moves + self._rest
 
     # -- what it says ----------------------------------------------------------------------------------------------
 
     def view(self, page_id: int, known: Digest, seen: Digest) -> "PageFrame":
-        """What the frame says about two versions of a page."""
+        """Sets two versions of a page beside the frame."""
         return PageFrame(self, page_id, known, seen)
 
     def left_out(self, page_id: int, version: Digest) -> list[bool]:
@@ -163,7 +161,7 @@ class HostFrame:
 
     @property
     def noise(self) -> HostNoise:
-        """What varies on a share of the pages that have it, and so varies on the others as well."""
+        """Noise of the host: it varies on a share of the pages that have it, and so on the others as well."""
         if self._noise is None:
             stayed: set[int] = set()
             blocks = (k for k, pages in self._varied.items() if _is_share(pages, self._stayed.get(k, stayed)))
@@ -178,7 +176,7 @@ class HostFrame:
         """Whether a text is one that other pages, which had steady texts of their own, have turned to as well lately.
 
         They are a share of the pages seen since the first of them did. A page that keeps much of its own text shows
-        it, whoever has copied that.
+        it, even where others have copied that.
         """
         turned = self._turned.get(seen.text or b"")
         if turned is None or before.text is None or (before.text == seen.text and page_id not in turned):
@@ -205,7 +203,7 @@ class HostFrame:
         if presumed is None:
             return False
         lost, gained = presumed
-        view = self.view(page_id, NOTHING, NOTHING)
+        view = self.view(page_id, EMPTY, EMPTY)
         moves = [(block, True) for block in gained] + [(block, False) for block in lost]
         if any(view.moved(block, gained=how, share=LIMITS.all_share) for block, how in moves):
             self.settle(page_id)
@@ -227,7 +225,7 @@ class HostFrame:
 
     def hold(self, page_id: int, blocks: Sequence[int], url: str = "", memory: Memory | None = None) -> None:
         """Take in the blocks of a page, and what was learnt of it, as kept; the page seen longest ago first."""
-        digest = memory.digest if memory is not None else NOTHING
+        digest = memory.digest if memory is not None else EMPTY
         self._put(
             page_id,
             _Seen(
@@ -288,7 +286,7 @@ class HostFrame:
             self._varied.setdefault(key, set()).add(page_id)
             self._stayed.get(key, set()).discard(page_id)
         if memory.places:
-            view = self.view(page_id, NOTHING, NOTHING)
+            view = self.view(page_id, EMPTY, EMPTY)
             for place in memory.places:
                 if times_varied(place) >= LIMITS.turned_by and view.is_between_shared(place):
                     template = self._places.setdefault((place.left, place.right), _Template(place))
@@ -455,7 +453,7 @@ Page = TypeVar("Page", bound=tuple[Any, ...])
 
 
 def newest_that_fit(pages: Sequence[Page]) -> Sequence[Page]:
-    """Those of the pages, the one seen longest ago first, that a frame made of them all would still hold."""
+    """Returns the pages, oldest first, that a frame made of them all would still hold."""
     blocks, count = 0, 0
     for page in islice(reversed(pages), LIMITS.max_pages):
         blocks += len(page[1])
@@ -468,7 +466,7 @@ def newest_that_fit(pages: Sequence[Page]) -> Sequence[Page]:
 def numbered(blocks: Sequence[int], *, titled: bool = False) -> tuple[int, ...]:
     """The blocks, each further occurrence of one a block of its own: a title in a menu is not the title itself."""
     if titled:
-        return (blocks[0] ^ _TITLE, *numbered(blocks[1:]))
+        return (blocks[0] ^ 1 << 62, *numbered(blocks[1:]))
     if len(set(blocks)) == len(blocks):
         return tuple(blocks)
     times: dict[int, int] = {}
@@ -481,7 +479,7 @@ def numbered(blocks: Sequence[int], *, titled: bool = False) -> tuple[int, ...]:
 
 
 class PageFrame:
-    """Two versions of a page in the light of the other pages of its part of the site, or of all where these are few."""
+    """Two versions of a page beside the other pages of its part of the site, or all pages where these are few."""
 
     def __init__(self, host: HostFrame, page_id: int, known: Digest, seen: Digest) -> None:
         self._host, self._page_id = host, page_id
@@ -493,7 +491,7 @@ class PageFrame:
         self._part = None if few or own is None else own.part
         self._counts = host._counts[self._part]
         self.peers = host._sizes[self._part] - (own is not None)
-        self._least = max(LIMITS.shared_by, LIMITS.shared_share * self.peers)
+        self._min_shared = max(LIMITS.shared_by, LIMITS.shared_share * self.peers)
         self._sets: list[tuple[int, _Seen, frozenset[int]]] | None = None
         self._own_before: list[int] | None = None
         self._indices: list[dict[int, int]] | None = None
@@ -527,10 +525,10 @@ class PageFrame:
 
     def is_shared(self, block: int) -> bool:
         """Whether a block is frame by its share among the other pages."""
-        return block == _EDGE or self._others(block) >= self._least
+        return block == _EDGE or self._others(block) >= self._min_shared
 
     def _others(self, block: int) -> int:
-        """How many other pages have the block."""
+        """Counts the other pages that have the block."""
         return self._counts.get(block, 0) - (block in self._own)
 
     def explains_title(self) -> tuple[Explained, tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -639,7 +637,7 @@ class PageFrame:
         return own[-1] == own[hunk.old_to] or own[hunk.old_from] == 0
 
     def _count_own(self) -> list[int]:
-        """How many blocks of the page's own stand before each block of the older version."""
+        """Counts the page's own blocks before each block of the older version."""
         if self._own_before is None:
             titled = bool(self._known.title)
             own = (
@@ -655,7 +653,7 @@ class PageFrame:
         if move is None:
             return False
         by = sum(1 for page in move.pages if page != self._page_id and self.is_peer(page))
-        if by < self._least:
+        if by < self._min_shared:
             return False
         against = sum(
             seen.at > move.at and (block in blocks) != gained and not self._went_back(page, block, gained=gained)

@@ -1,6 +1,6 @@
 """Expressions in a text that go with the visit: "3 hours ago", the date of the day, a clock, "1,234 views".
 
-Such an expression differs between two visits although nobody edited the page. An expression of time is left out of the
+Such an expression differs between two visits although the page was not edited. An expression of time is left out of the
 comparison where it moved as time did; any other difference, such as an edited date or digit, counts. Where a block
 that holds an expression differed in nothing else again and again, the block is known by the rest of it.
 """
@@ -13,8 +13,10 @@ from datetime import UTC, date, datetime
 from enum import IntEnum
 from functools import lru_cache
 from itertools import accumulate
+from typing import ClassVar
 from zlib import crc32
 
+from crawld.model.units import DAY
 from crawld.read.page.rules import compile_linear
 
 
@@ -42,118 +44,121 @@ class MomentsLimits:
 LIMITS = MomentsLimits()
 
 
-UNIT_SECONDS = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
-DAY = 86_400
+class TimeGrammar:
+    """Patterns of expressions of time and of counters in several languages, each built from those above it."""
 
-_UNITS = (
-    r"seconds?|secs?|sekunden?|secondes?|segundos?|second[oi]|seconden|секунд\w{0,3}|秒",
-    r"minutes?|mins?|minuten?|minutos?|minut[oi]|минут\w{0,3}|分钟|分",
-    r"hours?|hrs?|stunden?|heures?|horas?|or[ae]|uur|uren|час\w{0,3}|小时|時間",
-    r"days?|tag(?:en?)?|jours?|d[ií]as?|giorn[oi]|dag(?:en)?|дн\w{1,2}|день|天|日",
-    r"weeks?|wochen?|semaines?|semanas?|settiman[ae]|weken|недел\w{1,2}|周|週間",
-    r"months?|monat(?:en?)?|mois|mes(?:es|i|e)?|maand(?:en)?|месяц\w{0,2}|个月|か月",
-    r"years?|jahr(?:en?)?|ans?|années?|años?|ann[oi]|jaar|лет|год\w?|年",
-)
-_SHORT = "smhdw"
-_UNIT = "|".join(_UNITS)
-_AMOUNT = r"(?:\d{1,4}|an?(?: few)?|one|einer?|einem|une?|una|uno)"
-_PART = rf"{_AMOUNT}\s?(?:{_UNIT})"
-_PARTS = rf"{_PART}(?:,?\s(?:(?:and|und|et|y|e)\s)?{_PART}){{0,2}}"
-_AGO = r"(?:ago|fa|geleden|назад|atrás|left|remaining|to go|from now)"
-_MONTH_NAMES = (
-    "january jan januar janvier enero ene gennaio januari janeiro",
-    "february feb februar février fév febrero febbraio februari fevereiro",
-    "march mar märz mrz mars marzo maart março",
-    "april apr avril avr abril abr aprile",
-    "may mai mayo mag maggio mei maio",
-    "june jun juni juin junio giugno junho",
-    "july jul juli juillet julio luglio julho",
-    "august aug août agosto augustus",
-    "september sep sept septembre septiembre settembre setembro",
-    "october oct oktober okt octobre octubre ottobre outubro",
-    "november nov novembre noviembre novembro",
-    "december dec dezember dez décembre déc diciembre dic dicembre dezembro",
-)
-_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
-_MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
-_WEEKDAY = (
-    r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag"
-    r"|mittwoch|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)"
-)
-_YEAR = r"(?:19|20)\d\d"
-_NUMERIC_DATE = (
-    rf"(?:{_YEAR}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:{_YEAR}|\d\d)"
-    rf"|{_YEAR}年\d{{1,2}}月\d{{1,2}}日)"
-)
-_DAY = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
-_DATE = (
-    rf"(?:{_WEEKDAY}\.?,?\s)?(?:{_NUMERIC_DATE}|{_DAY}\s(?:of\s|de\s)?{_MONTH}(?:,?\s(?:de\s)?{_YEAR})?"
-    rf"|{_MONTH}\s{_DAY}(?:,?\s{_YEAR})?)"
-)
-_CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?)?"
-_NAMED = {
-    "just now": 0, "right now": 0, "moments ago": 0, "a moment ago": 0, "gerade eben": 0, "à l'instant": 0,
-    "today": 3, "heute": 3, "aujourd'hui": 3, "yesterday": 3, "gestern": 3, "ayer": 3, "ieri": 3, "vorgestern": 3,
-}  # fmt: skip
-_AGES = {"yesterday": DAY, "gestern": DAY, "ayer": DAY, "ieri": DAY, "vorgestern": 2 * DAY}
-_DAY_COUNT = (  # "Day 12": the days since something began
-    r"(?:day|tag|jour|d[ií]a|giorno|dag|день)\s(?:#|no\.?\s|nr\.?\s)?\d{1,5}"
-    r"|第\s?\d{1,5}\s?(?:天|日)"
-)
-RELATIVE = (
-    rf"(?:(?:about|almost|over|around|less than|ca\.)\s)?{_PARTS}\s{_AGO}|\d{{1,4}}[{_SHORT}]\sago"
-    rf"|\d{{1,4}}\s?(?:{_UNIT})前|(?:vor|il y a|hace|há|in|dans|en|через)\s(?:(?:about|etwa|environ)\s)?{_PARTS}"
-    rf"|{_DAY_COUNT}|(?:{'|'.join(map(re.escape, _NAMED))})"
-)
-COUNTED = (
-    r"views?|visits?|visitors?|hits|comments?|likes?|reactions?|shares?|followers?|subscribers?|members?|users?"
-    r"|guests?|readers?|viewers?|watchers?|watching|reading|people|online|downloads?|installs?|stars?|forks?|votes?"
-    r"|upvotes?|points?|replies|reply|answers?|posts?|threads?|topics?|messages?|reviews?|ratings?|results?|plays?"
-    r"|listens?|claps?|bookmarks?|purchases|sold|players?|sessions?|impressions?|clicks?|queries|requests|times|reads"
-    r"|listeners?|spectators?"
-    r"|aufrufen?|besuchern?|besucher|kommentaren?|kommentare?|mitglieder|lesern?|leser|nutzer|benutzer|gäste|zuschauer"
-    r"|beiträge|antworten|stimmen|mal|vues?|visiteurs?|commentaires?|membres?|lecteurs?|utilisateurs?|connectés?"
-    r"|lectures?|réponses|fois|visitas?|comentarios?|usuarios?|lectores?|lecturas?|miembros?|respuestas?|veces"
-    r"|visualizaciones|visite|visitatori|commenti|utenti|lettori|letture|visualizzazioni|iscritti|leitores|usuários"
-    r"|visualizações|comentários|lezers?|bezoekers?|reacties|gebruikers?|просмотр\w{0,3}|комментари\w{1,2}"
-    r"|читател\w{1,3}|пользовател\w{1,3}|посетител\w{1,3}|гост\w{1,3}|ответ\w{0,3}|онлайн"
-)
-"""What counters count."""
-# Bounded, because what may follow a number is looked for at each of its beginnings.
-NUMBER = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
-_QUALITY = r"new|total|unique|registered|active|page|neue|aktive|nouveaux|nuevos"
-_ICON = "[👁👀👤👥❤♥♡💬🗨👍⭐★☆🔥🔁📥⬇▲]\ufe0f?"
-COUNTER = (
-    rf"(?:(?:{NUMBER})\s?[km]?|no|one)\s(?:(?:{_QUALITY})\s)?(?:{COUNTED})\b"
-    rf"|{_ICON}\s?(?:{NUMBER})\s?[km]?\b|(?:{NUMBER})\s?[km]?\s?{_ICON}"
-)
-_DOTTED = r"\d{1,3}(?:\.\d{1,3}){3}"  # an address, of which a part looks like a date
-_ANY = rf"(?P<relative>{RELATIVE})|(?!{_DOTTED})(?P<date>{_DATE})|(?P<clock>{_CLOCK})"
-EXPRESSION = rf"(?:(?<!\w)(?<!\d\.)|(?<=\dT))(?:{_ANY})(?!\w(?<![TtZz前天日]))"
-"""A relative time, a date or a clock; every repetition is bounded, so that matching takes time linear in the text."""
-_LABELLED = rf"(?:{COUNTED}|counter|count)(?::|\s=)\s?(?:{NUMBER})\b"  # "Views: 97"
-_COUNTER = rf"(?<![\w.,])(?P<counter>{COUNTER}|{_LABELLED})"
-# What begins a counter begins no expression of time, and is found ten times as fast.
-_COUNTERS, _EXPRESSIONS = (re.compile(text, re.IGNORECASE) for text in (_COUNTER, EXPRESSION))
-# Several times as fast, and most pages name no time at all.
-_MAY_MATCH = compile_linear(
-    f"(?i){RELATIVE}|{_DATE}|{_CLOCK}|{COUNTER}|{_LABELLED}".replace(r"\w", r"[\wа-яё]")
-    .replace(r"\u202f", "\u202f")
-    .replace(r"\u00a0", "\u00a0")
-)
-_AMOUNTS = re.compile(rf"(?P<amount>{_AMOUNT})\s?(?:{'|'.join(f'({unit})' for unit in _UNITS)})", re.IGNORECASE)
-_BARE = re.compile(rf"(?:{NUMBER})\s?[km]?", re.IGNORECASE)
-_LABEL = re.compile(rf"(?:(?:{_QUALITY})\s)?(?:{COUNTED}|{_UNIT})", re.IGNORECASE)
-_COUNT = re.compile(rf"{NUMBER}|\b(?:no|one)\b", re.IGNORECASE)
-_COUNTED_DAYS = re.compile(_DAY_COUNT)
-_NUMBERS, _LETTERS = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
-_WIDE_SPACE, _WIDE_DIGIT, _WIDE = (re.compile(rf"(?![\x00-\x7f]){what}") for what in (r"\s", r"\d", r"[\s\d]"))
-_PLAIN = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
-"""Letters that a match takes for others whatever their case, and that lower case leaves (İ becomes i with a dot)."""
+    unit_seconds = (1, 60, 3_600, 86_400, 604_800, 2_629_800, 31_557_600)
+    units = (
+        r"seconds?|secs?|sekunden?|secondes?|segundos?|second[oi]|seconden|секунд\w{0,3}|秒",
+        r"minutes?|mins?|minuten?|minutos?|minut[oi]|минут\w{0,3}|分钟|分",
+        r"hours?|hrs?|stunden?|heures?|horas?|or[ae]|uur|uren|час\w{0,3}|小时|時間",
+        r"days?|tag(?:en?)?|jours?|d[ií]as?|giorn[oi]|dag(?:en)?|дн\w{1,2}|день|天|日",
+        r"weeks?|wochen?|semaines?|semanas?|settiman[ae]|weken|недел\w{1,2}|周|週間",
+        r"months?|monat(?:en?)?|mois|mes(?:es|i|e)?|maand(?:en)?|месяц\w{0,2}|个月|か月",
+        r"years?|jahr(?:en?)?|ans?|années?|años?|ann[oi]|jaar|лет|год\w?|年",
+    )
+    short_units = "smhdw"
+    unit = "|".join(units)
+    amount = r"(?:\d{1,4}|an?(?: few)?|one|einer?|einem|une?|una|uno)"
+    part = rf"{amount}\s?(?:{unit})"
+    parts = rf"{part}(?:,?\s(?:(?:and|und|et|y|e)\s)?{part}){{0,2}}"
+    ago = r"(?:ago|fa|geleden|назад|atrás|left|remaining|to go|from now)"
+    month_names = (
+        "january jan januar janvier enero ene gennaio januari janeiro",
+        "february feb februar février fév febrero febbraio februari fevereiro",
+        "march mar märz mrz mars marzo maart março",
+        "april apr avril avr abril abr aprile",
+        "may mai mayo mag maggio mei maio",
+        "june jun juni juin junio giugno junho",
+        "july jul juli juillet julio luglio julho",
+        "august aug août agosto augustus",
+        "september sep sept septembre septiembre settembre setembro",
+        "october oct oktober okt octobre octubre ottobre outubro",
+        "november nov novembre noviembre novembro",
+        "december dec dezember dez décembre déc diciembre dic dicembre dezembro",
+    )
+    months: ClassVar[dict[str, int]] = {
+        name: number for number, names in enumerate(month_names, 1) for name in names.split()
+    }
+    month = rf"(?:{'|'.join(sorted(months, key=len, reverse=True))})\b\.?"
+    weekday = (
+        r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?|(?:mon|diens|donners|frei|sams|sonn)tag"
+        r"|mittwoch|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|miércoles|jueves|viernes|sábado|domingo)"
+    )
+    year = r"(?:19|20)\d\d"
+    numeric_date = (
+        rf"(?:{year}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](?:{year}|\d\d)"
+        rf"|{year}年\d{{1,2}}月\d{{1,2}}日)"
+    )
+    day = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
+    date = (
+        rf"(?:{weekday}\.?,?\s)?(?:{numeric_date}|{day}\s(?:of\s|de\s)?{month}(?:,?\s(?:de\s)?{year})?"
+        rf"|{month}\s{day}(?:,?\s{year})?)"
+    )
+    clock = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,6})?)?(?:\s?[ap]\.?m\b\.?)?"
+    named: ClassVar[dict[str, int]] = {
+        "just now": 0, "right now": 0, "moments ago": 0, "a moment ago": 0, "gerade eben": 0, "à l'instant": 0,
+        "today": 3, "heute": 3, "aujourd'hui": 3, "yesterday": 3, "gestern": 3, "ayer": 3, "ieri": 3, "vorgestern": 3,
+    }  # fmt: skip
+    ages: ClassVar[dict[str, int]] = {"yesterday": DAY, "gestern": DAY, "ayer": DAY, "ieri": DAY, "vorgestern": 2 * DAY}
+    day_count = (  # "Day 12": the days since something began
+        r"(?:day|tag|jour|d[ií]a|giorno|dag|день)\s(?:#|no\.?\s|nr\.?\s)?\d{1,5}"
+        r"|第\s?\d{1,5}\s?(?:天|日)"
+    )
+    relative = (
+        rf"(?:(?:about|almost|over|around|less than|ca\.)\s)?{parts}\s{ago}|\d{{1,4}}[{short_units}]\sago"
+        rf"|\d{{1,4}}\s?(?:{unit})前|(?:vor|il y a|hace|há|in|dans|en|через)\s(?:(?:about|etwa|environ)\s)?{parts}"
+        rf"|{day_count}|(?:{'|'.join(map(re.escape, named))})"
+    )
+    counted = (
+        r"views?|visits?|visitors?|hits|comments?|likes?|reactions?|shares?|followers?|subscribers?|members?|users?"
+        r"|guests?|readers?|viewers?|watchers?|watching|reading|people|online|downloads?|installs?|stars?|forks?|votes?"
+        r"|upvotes?|points?|replies|reply|answers?|posts?|threads?|topics?|messages?|reviews?|ratings?|results?|plays?"
+        r"|listens?|claps?|bookmarks?|purchases|sold|players?|sessions?|impressions?|clicks?|queries|requests|times|reads"
+        r"|listeners?|spectators?"
+        r"|aufrufen?|besuchern?|besucher|kommentaren?|kommentare?|mitglieder|lesern?|leser|nutzer|benutzer|gäste|zuschauer"
+        r"|beiträge|antworten|stimmen|mal|vues?|visiteurs?|commentaires?|membres?|lecteurs?|utilisateurs?|connectés?"
+        r"|lectures?|réponses|fois|visitas?|comentarios?|usuarios?|lectores?|lecturas?|miembros?|respuestas?|veces"
+        r"|visualizaciones|visite|visitatori|commenti|utenti|lettori|letture|visualizzazioni|iscritti|leitores|usuários"
+        r"|visualizações|comentários|lezers?|bezoekers?|reacties|gebruikers?|просмотр\w{0,3}|комментари\w{1,2}"
+        r"|читател\w{1,3}|пользовател\w{1,3}|посетител\w{1,3}|гост\w{1,3}|ответ\w{0,3}|онлайн"
+    )
+    """What counters count."""
+    # Bounded, because what may follow a number is looked for at each of its beginnings.
+    number = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
+    quality = r"new|total|unique|registered|active|page|neue|aktive|nouveaux|nuevos"
+    icon = "[👁👀👤👥❤♥♡💬🗨👍⭐★☆🔥🔁📥⬇▲]\ufe0f?"
+    counter = (
+        rf"(?:(?:{number})\s?[km]?|no|one)\s(?:(?:{quality})\s)?(?:{counted})\b"
+        rf"|{icon}\s?(?:{number})\s?[km]?\b|(?:{number})\s?[km]?\s?{icon}"
+    )
+    dotted = r"\d{1,3}(?:\.\d{1,3}){3}"  # an address, of which a part looks like a date
+    any_time = rf"(?P<relative>{relative})|(?!{dotted})(?P<date>{date})|(?P<clock>{clock})"
+    expression = rf"(?:(?<!\w)(?<!\d\.)|(?<=\dT))(?:{any_time})(?!\w(?<![TtZz前天日]))"
+    """A relative time, a date or a clock; every repetition is bounded, so that matching takes linear time."""
+    labelled = rf"(?:{counted}|counter|count)(?::|\s=)\s?(?:{number})\b"  # "Views: 97"
+    whole_counter = rf"(?<![\w.,])(?P<counter>{counter}|{labelled})"
+    # What begins a counter begins no expression of time, and is found ten times as fast.
+    counters, expressions = (re.compile(text, re.IGNORECASE) for text in (whole_counter, expression))
+    # Several times as fast, and most pages name no time at all.
+    may_match = compile_linear(
+        f"(?i){relative}|{date}|{clock}|{counter}|{labelled}".replace(r"\w", r"[\wа-яё]")
+        .replace(r"\u202f", "\u202f")
+        .replace(r"\u00a0", "\u00a0")
+    )
+    amounts = re.compile(rf"(?P<amount>{amount})\s?(?:{'|'.join(f'({unit})' for unit in units)})", re.IGNORECASE)
+    bare_number = re.compile(rf"(?:{number})\s?[km]?", re.IGNORECASE)
+    label = re.compile(rf"(?:(?:{quality})\s)?(?:{counted}|{unit})", re.IGNORECASE)
+    count = re.compile(rf"{number}|\b(?:no|one)\b", re.IGNORECASE)
+    counted_days = re.compile(day_count)
+    numbers, letters = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+    wide_space, wide_digit, wide = (re.compile(rf"(?![\x00-\x7f]){what}") for what in (r"\s", r"\d", r"[\s\d]"))
+    plain_letters = str.maketrans({"ſ": "s", "ı": "i", "\u0307": None})
+    """Letters that IGNORECASE takes for others and that lower() leaves (İ becomes i with a dot)."""
 
 
 class Moment(IntEnum):
-    """What kind of expression a moment is."""
+    """Kinds of expressions of time."""
 
     AGE = 0  # grows with time
     REST = 1  # shrinks with time
@@ -168,8 +173,8 @@ def names_a_time(text: str) -> bool:
 
 
 def next_time(text: bytes, at: int) -> int | None:
-    """Where the next expression of time in a text, as UTF-8, may be."""
-    match = _MAY_MATCH.search(text, at)
+    """Finds the next possible expression of time in a UTF-8 text."""
+    match = TimeGrammar.may_match.search(text, at)
     return None if match is None else int(match.start())
 
 
@@ -201,24 +206,24 @@ def counted_blocks(texts: Sequence[str]) -> Iterator[tuple[int, tuple[str, tuple
     Each without its number, and with the moment that this is.
     """
     for index, text in enumerate(texts):
-        if len(text) > LIMITS.max_count or not text[:1].isdigit() or _BARE.fullmatch(text) is None:
+        if len(text) > LIMITS.max_count or not text[:1].isdigit() or TimeGrammar.bare_number.fullmatch(text) is None:
             continue
         beside = (*texts[max(0, index - 1) : index], *texts[index + 1 : index + 2])
-        label = next((one for one in beside if len(one) <= LIMITS.max_label and _says_what_is_counted(one)), None)
+        label = next((one for one in beside if len(one) <= LIMITS.max_label and _names_a_count(one)), None)
         if label is not None:
             yield index, (f"\0 {label}", (Moment.COUNTER | crc32(text.encode()) << 7,))
 
 
 @lru_cache(4096)  # the labels of a site are few
-def _says_what_is_counted(text: str) -> bool:
-    return _LABEL.fullmatch(text.rstrip(":")) is not None
+def _names_a_count(text: str) -> bool:
+    return TimeGrammar.label.fullmatch(text.rstrip(":")) is not None
 
 
 def _mask(match: re.Match[str]) -> str:
-    """What stands for an expression where the rest of its block is told apart from others: what is counted stays."""
+    """Placeholder of an expression in the text that identifies its block: what is counted stays."""
     if match.lastgroup != "counter":
         return "\0"
-    return _COUNT.sub("\0", match.group(), count=1).removesuffix("s")
+    return TimeGrammar.count.sub("\0", match.group(), count=1).removesuffix("s")
 
 
 def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]]]]:
@@ -238,7 +243,7 @@ def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]
             index, found, misses = bisect_right(starts, place) - 1, [], 0
         first, wide = starts[index], not texts[index].isascii()
         begin = len(data[first:place].decode("utf-8", "replace")) if wide else place - first
-        match = _COUNTERS.match(texts[index], begin) or _EXPRESSIONS.match(texts[index], begin)
+        match = TimeGrammar.counters.match(texts[index], begin) or TimeGrammar.expressions.match(texts[index], begin)
         if match is not None:
             found.append(match)
             end = len(plain[index][: match.end()].encode("utf-8", "replace")) if wide else match.end()
@@ -253,9 +258,9 @@ def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]
 
 def _plain(text: str) -> str:
     """The text with the spaces and digits that the quick pattern, which reads bytes, knows, one for one."""
-    if _WIDE.search(text) is None:
+    if TimeGrammar.wide.search(text) is None:
         return text
-    return _WIDE_DIGIT.sub(lambda match: str(int(match.group())), _WIDE_SPACE.sub(" ", text))
+    return TimeGrammar.wide_digit.sub(lambda match: str(int(match.group())), TimeGrammar.wide_space.sub(" ", text))
 
 
 def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> bool:
@@ -269,7 +274,7 @@ def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> b
 
 
 def _moment(match: re.Match[str], at: float) -> int:
-    text = match.group().lower().translate(_PLAIN)
+    text = match.group().lower().translate(TimeGrammar.plain_letters)
     if match.lastgroup == "relative":
         kind, unit, seconds = _age(text)
         return kind | unit << 3 | seconds << 7
@@ -278,7 +283,7 @@ def _moment(match: re.Match[str], at: float) -> int:
         return Moment.COUNTER | literal << 7
     if match.lastgroup == "date":
         return Moment.DATE | 3 << 3 | _is_near(text, at) << 6 | literal << 7
-    parts = [int(part) for part in _NUMBERS.findall(text)[:3]]
+    parts = [int(part) for part in TimeGrammar.numbers.findall(text)[:3]]
     seconds = (parts[0] % 12 + 12 * ("p" in text) if "m" in text else parts[0]) * 3_600 + parts[1] * 60
     exact = len(parts) > 2
     offset = int(seconds + (parts[2] if exact else 0) - at) % DAY
@@ -286,27 +291,29 @@ def _moment(match: re.Match[str], at: float) -> int:
 
 
 def _age(text: str) -> tuple[Moment, int, int]:
-    if text in _NAMED:
-        return Moment.AGE, _NAMED[text] or 1, _AGES.get(text, 0)
-    if _COUNTED_DAYS.fullmatch(text):
-        return Moment.AGE, 3, int(_NUMBERS.findall(text)[0]) * DAY
+    if text in TimeGrammar.named:
+        return Moment.AGE, TimeGrammar.named[text] or 1, TimeGrammar.ages.get(text, 0)
+    if TimeGrammar.counted_days.fullmatch(text):
+        return Moment.AGE, 3, int(TimeGrammar.numbers.findall(text)[0]) * DAY
     rest = text.startswith(("in ", "dans ", "en ", "через")) or text.endswith(("left", "remaining", "to go", "now"))
     seconds, unit = 0, 0
-    for match in _AMOUNTS.finditer(text):
-        unit = next(i for i in range(len(_UNITS)) if match.group(i + 2))
+    for match in TimeGrammar.amounts.finditer(text):
+        unit = next(i for i in range(len(TimeGrammar.units)) if match.group(i + 2))
         amount = match["amount"]
-        seconds += (int(amount) if amount.isdigit() else 1) * UNIT_SECONDS[unit]
-    if not seconds and (number := _NUMBERS.search(text)):
-        unit = max(_SHORT.find(text[number.end()]), 0)
-        seconds = int(number.group()) * UNIT_SECONDS[unit]
+        seconds += (int(amount) if amount.isdigit() else 1) * TimeGrammar.unit_seconds[unit]
+    if not seconds and (number := TimeGrammar.numbers.search(text)):
+        unit = max(TimeGrammar.short_units.find(text[number.end()]), 0)
+        seconds = int(number.group()) * TimeGrammar.unit_seconds[unit]
     return (Moment.REST if rest else Moment.AGE), unit, seconds
 
 
 def _is_near(text: str, at: float) -> bool:
     """Whether a date, in one of its readings, is that of the visit."""
     visit = datetime.fromtimestamp(at, UTC)
-    numbers = [int(number) for number in _NUMBERS.findall(text)]
-    month = next((_MONTHS[word] for word in _LETTERS.findall(text) if word in _MONTHS), None)
+    numbers = [int(number) for number in TimeGrammar.numbers.findall(text)]
+    month = next(
+        (TimeGrammar.months[word] for word in TimeGrammar.letters.findall(text) if word in TimeGrammar.months), None
+    )
     if month is not None:
         days = [number for number in numbers if number <= 31]
         years = [number for number in numbers if number > 31] or [visit.year]
@@ -333,7 +340,7 @@ def _moved_with_time(before: int, after: int, elapsed: float) -> bool:
     kind = before & 7
     if kind != after & 7 or kind == Moment.COUNTER:
         return False
-    unit = UNIT_SECONDS[before >> 3 & 7]
+    unit = TimeGrammar.unit_seconds[before >> 3 & 7]
     if kind == Moment.CLOCK:
         if before >> 24 == after >> 24:
             return True  # the same words: an hour that does not move
@@ -342,7 +349,7 @@ def _moved_with_time(before: int, after: int, elapsed: float) -> bool:
     if kind == Moment.DATE:
         both_near = before >> 6 & after >> 6 & 1
         return before >> 7 == after >> 7 or (both_near == 1 and elapsed >= LIMITS.min_share * DAY)
-    other = UNIT_SECONDS[after >> 3 & 7]
+    other = TimeGrammar.unit_seconds[after >> 3 & 7]
     if elapsed < LIMITS.min_share * min(unit, other):
         return False
     moved = elapsed if kind == Moment.AGE else -elapsed

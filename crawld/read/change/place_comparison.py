@@ -11,7 +11,6 @@ from crawld.read.change.volatile import (
     bounded,
     has_few_variants,
     is_forgotten,
-    likened,
     patterns_of,
     rested,
     revisited,
@@ -19,6 +18,7 @@ from crawld.read.change.volatile import (
     variant_of,
     volatile_words,
     weighed,
+    with_known_patterns,
 )
 from crawld.read.change.words import (
     Hunk,
@@ -58,15 +58,13 @@ class PlaceComparisonLimits:
 LIMITS = PlaceComparisonLimits()
 
 
-# Where the places of a page lie: found again in another version, moved with their neighbours, and joined.
-
 Words = Sequence[int]
 START, END = 1, 2
 """Stand for the edges of the page, which always stay."""
 
 
 def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> range | None:
-    """Where a place lies in the version it was learnt from, of which `where` tells the single blocks.
+    """Locates a place in the version it was learnt from; `where` maps the single blocks of that version.
 
     Of two blocks beside it one may occur again, as a title does in the heading: the nearest one is meant.
     """
@@ -81,7 +79,7 @@ def located(place: Place, blocks: Sequence[int], where: Mapping[int, int]) -> ra
 
 
 def followed(place: Place, span: range, lengths: tuple[int, int], kept: Mapping[int, int]) -> range | None:
-    """Where a place of an old version lies in a new one, given their lengths and which blocks were kept.
+    """Locates a place of an old version in a new one, given their lengths and which blocks were kept.
 
     A block beside it may have been edited, put in or taken out. Then the other side tells, where the place has always
     had as many blocks, or else the nearest blocks that were kept.
@@ -210,7 +208,7 @@ class ComparedVersion(Protocol):
 
     @property
     def single(self) -> Set[int]:
-        """Those that it has once."""
+        """Blocks that it has once."""
 
     def words(self, at: int) -> tuple[int, ...]:
         """The words of the block at an index."""
@@ -281,7 +279,7 @@ class ComparedVersions:
 
     @cached_property
     def hunks(self) -> list[Hunk]:
-        """Where the versions differ."""
+        """Differences between the versions."""
         return hunks(self.old, self.new)
 
     @cached_property
@@ -328,11 +326,11 @@ class ComparedVersions:
 
     @property
     def walked(self) -> Walked | None:
-        """What was found where the texts are."""
+        """Result of the walk that was made where the texts are."""
         return None if self._prepared is None else self._prepared.walked
 
     def prepared(self, walked: Walked) -> Prepared:
-        """What comparing these versions once more needs of the texts: the words that were asked for until now."""
+        """Keeps what another comparison of these versions needs of the texts: the words asked for until now."""
         return Prepared(tuple(self._letters_of), self.count(), self.taken_apart, walked)
 
 
@@ -354,7 +352,7 @@ class Walk:
         return [(at, block) for at, block in enumerate(blocks) if at not in inside]
 
     def differences(self, versions: ComparedVersions) -> list[Hunk]:
-        """Where the versions differ outside explained places."""
+        """Differences outside explained places."""
         if not self.explained:
             return versions.hunks
         old_at, old = _with_marks(versions.old, [pair[0] for pair in self.explained])
@@ -447,7 +445,7 @@ def _grown(place: Place, versions: ComparedVersions, span: range) -> tuple[Place
 
 
 def _known_variant(place: Place, versions: ComparedVersions, before: range, span: range) -> range:
-    """Where a variant known before stands, which blocks were put in beside or taken from; else the span as it is.
+    """Locates a known variant beside inserted or removed blocks; returns the span as it is where there is none.
 
     Where a block beside the place did not stay, the variant may begin or end anywhere up to the next one that did.
     """
@@ -490,7 +488,7 @@ def _stays(at: int, versions: ComparedVersions) -> bool:
 
 
 def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -> tuple[Place, ...]:
-    """What to remember of places: those found again, and one for every new difference."""
+    """Returns the places to remember: those found again, and one for every new difference."""
     blocks = versions.blocks
     total = sum(map(block_length, blocks)) or 1.0
     found = list(walk.found)
@@ -516,7 +514,7 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -
             and versions.affords(within)
             and (made := new_place(versions, within)) is not None
         ):
-            found.append((likened(made[0], patterns), made[1]))
+            found.append((with_known_patterns(made[0], patterns), made[1]))
             taken.add(made[1])
             made_new += 1
     return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
@@ -531,7 +529,7 @@ def _same_shape(versions: ComparedVersions) -> bool:
 
 
 class _Taken:
-    """Which blocks lie in places, so that a stretch is not compared with every one of them."""
+    """The blocks that lie in places, so that a stretch is not compared with each place."""
 
     def __init__(self, length: int) -> None:
         self._blocks, self._between = bytearray(2 * length + 2), bytearray(2 * length + 2)
@@ -552,7 +550,7 @@ class _Taken:
 
 
 def _stretches(real: Sequence[Hunk], versions: ComparedVersions) -> list[tuple[range, bool]]:
-    """Where the newer version differs, and whether blocks have moved there: a list in another order is one stretch."""
+    """Stretches in which the newer version differs, and whether blocks moved there: a reordered list is one stretch."""
     removed = {block for hunk in real for block in versions.old[hunk.old_from : hunk.old_to]}
     moved = [hunk for hunk in real if not removed.isdisjoint(versions.new[hunk.new_from : hunk.new_to])]
     inserted = {block for hunk in real for block in versions.new[hunk.new_from : hunk.new_to]}

@@ -39,8 +39,6 @@ class VaryingLimits:
 LIMITS = VaryingLimits()
 
 
-# Blocks of which nothing but times and counters differs from visit to visit, known by the rest of their text.
-
 _KEY = (1 << 48) - 1
 
 
@@ -94,7 +92,7 @@ def _pairs(known: Digest, seen: Digest) -> list[tuple[tuple[int, tuple[int, ...]
 
 
 def learnt_counts(varying: Sequence[int], known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
-    """What is remembered after a visit, those that differ most often first."""
+    """Counts to remember after a visit, those that differ most often first."""
     differing = {
         key_of(number)
         for (_, old), (_, moments), number in _pairs(known, seen)
@@ -200,7 +198,7 @@ def _regapped(block: Words, hole: int, words: Words) -> tuple[int, ...]:
 
 
 def _shifted(steady: Words, words: Words) -> int:
-    """How many words now stand before the gap: found by the last of them, which an insertion has shifted."""
+    """Counts the words before the gap, by the last of them, which an insertion has shifted."""
     if not steady:
         return 0
     for shift in (0, 1, -1, 2, -2, 3, -3):
@@ -212,7 +210,7 @@ def _shifted(steady: Words, words: Words) -> int:
 
 
 def _common_ends(block: Words, words: Words, *, wild: bool) -> tuple[int, int]:
-    """How many words at the beginning and at the end are the same; volatile ones may differ where it is `wild`."""
+    """Counts the words at both ends that are the same; volatile ones may differ where it is `wild`."""
 
     def same(one: int, other: int) -> bool:
         if wild and is_volatile(one):
@@ -269,7 +267,7 @@ def is_settled(before: Words, after: Words, words: Words) -> bool:
 
 
 def varying_part(block: Words, words: Words, varies: Callable[[int], bool | int]) -> Words:
-    """Those of the words that stand where the pattern varies."""
+    """Words that stand where the pattern varies."""
     hole = _gap_at(block)
     if hole is not None:
         return words[hole : max(hole, len(words) - (len(block) - hole - 1))] if varies(block[hole]) else ()

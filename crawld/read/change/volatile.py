@@ -7,6 +7,7 @@ counts again.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from zlib import crc32
 
 from crawld.model.crawl import Place
@@ -80,8 +81,15 @@ LIMITS = VolatileLimits()
 Words = Sequence[int]
 Pattern = tuple[int, ...]
 Patterns = dict[tuple[int, tuple[int, ...]], dict[Pattern, Pattern]]
-NO_DOUBT, CHECKED, RESTED, KNOWN = range(4)
-"""Why a pair is wanted: it is time for one, the place had rested, or either of them at a variant known before."""
+
+
+class Doubt(IntEnum):
+    """Why a pair of fetches is wanted."""
+
+    NONE = 0
+    CHECKED = 1  # it is time for one
+    RESTED = 2  # the place had rested
+    KNOWN = 3  # either of these, at a variant known before
 
 
 def revisited(place: Place, found: Sequence[Words], same: Sequence[bool]) -> tuple[Place, bool]:
@@ -151,7 +159,7 @@ def weighed(
     known = variant in before.variants
     variants = (variant, *(one for one in before.variants if one != variant))[: LIMITS.max_variants]
     fresh = max(0, before.fresh - 1) if known else min(15, before.fresh + LIMITS.news)
-    after = replace(after, variants=variants, fresh=fresh, doubt=NO_DOUBT)
+    after = replace(after, variants=variants, fresh=fresh, doubt=Doubt.NONE)
     if not any(needs_proof(word) for block in before.blocks for word in block):
         return after, explained
     if has_few_variants(before):
@@ -165,8 +173,10 @@ def weighed(
         rests = rests if max(rests.values(), default=0) >= LIMITS.long_rest else {}
     if rests:
         mask = sum(1 << at for at in rests if at < LIMITS.max_doubted)
-        return replace(after, unchecked=unchecked, doubt=(KNOWN if known else RESTED) | mask << LIMITS.doubt_bits), True
-    doubt = NO_DOUBT if unchecked < LIMITS.check_every else KNOWN if known else CHECKED
+        return replace(
+            after, unchecked=unchecked, doubt=(Doubt.KNOWN if known else Doubt.RESTED) | mask << LIMITS.doubt_bits
+        ), True
+    doubt = Doubt.NONE if unchecked < LIMITS.check_every else Doubt.KNOWN if known else Doubt.CHECKED
     return replace(after, unchecked=unchecked, doubt=doubt), True
 
 
@@ -195,15 +205,15 @@ def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]
     whole = all(agreeing)
     fixed = place.fewest == place.most and len(agreeing) == len(place.blocks)
     against = [whole or (fixed and bool(mask >> at & 1) and agreeing[at]) for at in range(len(place.blocks))]
-    if reason == NO_DOUBT or not any(against):
+    if reason == Doubt.NONE or not any(against):
         return place, False
-    if reason == KNOWN and place.agreed + 1 < LIMITS.max_agreed:
+    if reason == Doubt.KNOWN and place.agreed + 1 < LIMITS.max_agreed:
         return replace(place, agreed=place.agreed + 1), False
     by_pairs = any(pairs_of(word) >= WORDS_LIMITS.enough_pairs for block in place.blocks for word in block)
-    if reason == CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
+    if reason == Doubt.CHECKED and not by_pairs:  # a number that differs at every visit, but may be one for a while
         return place, False
     blocks = tuple(
-        tuple(disproved(word, wholly=reason != CHECKED) for word in block) if one else block
+        tuple(disproved(word, wholly=reason != Doubt.CHECKED) for word in block) if one else block
         for block, one in zip(place.blocks, against)
     )
     return replace(place, blocks=blocks, agreed=0, variants=place.variants[:1], fresh=LIMITS.news), True
@@ -212,7 +222,7 @@ def agreed_in_pair(place: Place, agreeing: Sequence[bool]) -> tuple[Place, bool]
 def rested(place: Place) -> Place:
     """The place after a visit at which nothing of it differed."""
     blocks = tuple(tuple(stayed(word) for word in block) for block in place.blocks)
-    return replace(place, blocks=blocks, still=min(place.still + 1, 255), doubt=NO_DOUBT)
+    return replace(place, blocks=blocks, still=min(place.still + 1, 255), doubt=Doubt.NONE)
 
 
 def paired(place: Place, found: Sequence[Words], *, differs: bool) -> Place:
@@ -242,7 +252,7 @@ def is_forgotten(place: Place) -> bool:
 
 
 def volatile_words(place: Place) -> int:
-    """How many words of the place are volatile."""
+    """Counts the volatile words of a place."""
     words = (word for block in place.blocks for word in block if is_volatile(word))
     return sum(gap_range(word)[1] if is_gap(word) else 1 for word in words)
 
@@ -264,7 +274,7 @@ def lent(place: Place) -> Place | None:
 
 
 def varying_blocks(place: Place) -> int:
-    """How many blocks of the place varied."""
+    """Counts the blocks of a place that varied."""
     return sum(1 for block in place.blocks if any(map(_is_varied, block)))
 
 
@@ -306,7 +316,7 @@ def half_proven(place: Place) -> bool:
 
 
 def bounded(places: Sequence[Place]) -> tuple[Place, ...]:
-    """As many of the places as are remembered, those with volatile words first."""
+    """Keeps as many places as may be remembered, those with volatile words first."""
     ranked = sorted(places, key=lambda place: not volatile_words(place))
     kept: list[Place] = []
     words = 0
@@ -353,7 +363,7 @@ def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words], same: Sequence
 
 
 def _hashes(blocks: Sequence[Words]) -> tuple[int, ...]:
-    """What the words are, in no order; times and counters, which vary by themselves, are left out."""
+    """Hashes of the words, sorted; times and counters, which vary by themselves, are left out."""
     return tuple(sorted(word & 0xFFFF_FFFF for block in blocks for word in block if kind_of(word) not in SLOW))
 
 
@@ -407,7 +417,7 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
         stop += 1
     patterns = patterns_of((place,))
-    middle = [_like(tuple(words), patterns) for words in found[start : len(found) - stop]]
+    middle = [_with_known_pattern(tuple(words), patterns) for words in found[start : len(found) - stop]]
     if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
         item = blocks[start - 1]  # one more of a varying list
         middle = [item if fits_in_length(item, words) else words for words in middle]
@@ -429,14 +439,14 @@ def patterns_of(places: Iterable[Place]) -> Patterns:
     return found
 
 
-def likened(place: Place, patterns: Patterns) -> Place:
+def with_known_patterns(place: Place, patterns: Patterns) -> Place:
     """A new place, in which a block that is like others of the page varies where these do: one more of a list."""
     if not patterns:
         return place
-    return replace(place, blocks=tuple(_like(block, patterns) for block in place.blocks))
+    return replace(place, blocks=tuple(_with_known_pattern(block, patterns) for block in place.blocks))
 
 
-def _like(block: Pattern, patterns: Patterns) -> Pattern:
+def _with_known_pattern(block: Pattern, patterns: Patterns) -> Pattern:
     for (length, volatile), known in patterns.items():
         if length != len(block):
             continue

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 from zlib import crc32
 
-from crawld.read.change.moments import COUNTED, COUNTER, EXPRESSION, NUMBER, names_a_time
+from crawld.read.change.moments import TimeGrammar, names_a_time
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class WordsLimits:
     enough_pairs: int = 2
     slow_patience: int = 12
     patience: int = 2
+    max_varied: int = 15
+    max_still: int = 15
+    """Counts of visits end here: they have four bits each."""
 
 
 LIMITS = WordsLimits()
-
-
-# Where two sequences of blocks differ, found in nearly linear time.
 
 
 class Hunk(NamedTuple):
@@ -83,7 +83,7 @@ def kept_blocks(differences: Sequence[Hunk], length: int) -> dict[int, int]:
 
 
 def singles(blocks: Sequence[int]) -> dict[int, int]:
-    """Where each block is that occurs once."""
+    """Indices of the blocks that occur once."""
     once = {block for block, count in Counter(blocks).items() if count == 1}
     return {block: at for at, block in enumerate(blocks) if block in once}
 
@@ -121,7 +121,7 @@ def _anchors(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, int]
 
 
 class WordKind(IntEnum):
-    """What a word is, as far as that says how it may vary."""
+    """Kinds of words, by how they may vary."""
 
     WORD = 0
     NUMBER = 1
@@ -132,33 +132,38 @@ class WordKind(IntEnum):
     AGE = 6  # "3 hours ago"
 
 
-_SIGN = r"[$€£¥₹₽₺₩₪¢]"
-_CODE = r"(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD|NZD|BRL|RUB|kr|zł|Kč|euros?|dollars?)\b"
-_PLAIN = (
-    rf"(?P<money>{_SIGN}\s?(?:{NUMBER})|(?:{NUMBER})\s?(?:{_SIGN}|{_CODE}))"
-    rf"|(?P<counter>(?<!\w){COUNTER})"
-    rf"|(?P<number>(?!(?<=\d)T\d\d:)[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
-)
-_WORDS, _TIMED_WORDS = (re.compile(text, re.IGNORECASE) for text in (_PLAIN, f"{EXPRESSION}|{_PLAIN}"))
-_KINDS = {
-    "relative": WordKind.AGE, "date": WordKind.TIME, "clock": WordKind.TIME, "money": WordKind.MONEY,
-    "counter": WordKind.COUNTER, "number": WordKind.NUMBER, "word": WordKind.WORD,
-}  # fmt: skip
-_COUNTING = re.compile(rf"(?:{COUNTED}|counter|count|total)\Z", re.IGNORECASE)
-_NAMING = frozenset(
-    (
-        "version", "release", "edition", "revision", "rev", "build", "chapter", "part", "issue", "episode", "volume",
-        "section", "step", "article", "page", "number", "nr", "v", "update", "draft", "season", "round",
-    )
-)  # fmt: skip
-_NAMED, _SPAN = re.compile(r"v\d", re.IGNORECASE), re.compile(r"\d{1,4}[smhdw]\Z", re.IGNORECASE)
-_UNITS = frozenset(
-    ("s", "sec", "second", "seconds", "m", "min", "minute", "minutes", "h", "hour", "hours", "day", "days", "weeks")
-)
-_PURE = re.compile(r"[\d.,:'’\u202f\u00a0/+-]+[a-zµ]{0,3}\Z", re.IGNORECASE)
-_WEEKDAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+class WordGrammar:
+    """Patterns of words and the vocabulary by which their kinds are told."""
 
-MOST_VARIED = MOST_STILL = 15
+    currency_sign = r"[$€£¥₹₽₺₩₪¢]"
+    currency_code = (
+        r"(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD|NZD|BRL|RUB|kr|zł|Kč|euros?|dollars?)\b"
+    )
+    plain = (
+        rf"(?P<money>{currency_sign}\s?(?:{TimeGrammar.number})|(?:{TimeGrammar.number})\s?(?:{currency_sign}|{currency_code}))"
+        rf"|(?P<counter>(?<!\w){TimeGrammar.counter})"
+        rf"|(?P<number>(?!(?<=\d)T\d\d:)[\w-]{{0,40}}\d[\w-]{{0,200}}(?:[.,:'’\u202f\u00a0]\w{{0,20}}\d\w{{0,20}}){{0,20}})|(?P<word>[^\W\d]+|[^\w\s])"
+    )
+    words, timed_words = (re.compile(text, re.IGNORECASE) for text in (plain, f"{TimeGrammar.expression}|{plain}"))
+    kinds: ClassVar[dict[str, WordKind]] = {
+        "relative": WordKind.AGE, "date": WordKind.TIME, "clock": WordKind.TIME, "money": WordKind.MONEY,
+        "counter": WordKind.COUNTER, "number": WordKind.NUMBER, "word": WordKind.WORD,
+    }  # fmt: skip
+    counting = re.compile(rf"(?:{TimeGrammar.counted}|counter|count|total)\Z", re.IGNORECASE)
+    naming = frozenset(
+        (
+            "version", "release", "edition", "revision", "rev", "build", "chapter", "part", "issue", "episode",
+            "volume", "section", "step", "article", "page", "number", "nr", "v", "update", "draft", "season", "round",
+        )
+    )  # fmt: skip
+    named, span = re.compile(r"v\d", re.IGNORECASE), re.compile(r"\d{1,4}[smhdw]\Z", re.IGNORECASE)
+    units = frozenset(
+        ("s", "sec", "second", "seconds", "m", "min", "minute", "minutes", "h", "hour", "hours", "day", "days", "weeks")
+    )
+    pure_number = re.compile(r"[\d.,:'’\u202f\u00a0/+-]+[a-zµ]{0,3}\Z", re.IGNORECASE)
+    weekdays = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+
+
 _ENOUGH_VISITS: dict[int, int] = {WordKind.AGE: 1, WordKind.TIME: 2, WordKind.COUNTER: 2, WordKind.NUMBER: 7}
 SLOW = frozenset({WordKind.AGE, WordKind.TIME, WordKind.COUNTER})
 """Kinds that vary by their nature, though perhaps not at every visit."""
@@ -167,13 +172,13 @@ SLOW = frozenset({WordKind.AGE, WordKind.TIME, WordKind.COUNTER})
 def words_of(text: str) -> list[int]:
     """The words of a block, none of which has varied yet."""
     matches = _matches(text)
-    found = [(match.group(), _KINDS[match.lastgroup or "word"]) for match in matches[: LIMITS.max_words]]
+    found = [(match.group(), WordGrammar.kinds[match.lastgroup or "word"]) for match in matches[: LIMITS.max_words]]
     words = [_hash(word) | _refined(found, at) << LIMITS.kind for at, (word, _) in enumerate(found)]
     return [*words, _hash(text[matches[LIMITS.max_words].start() :])] if len(matches) > LIMITS.max_words else words
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """Where each of the words of a block begins and ends."""
+    """Start and end of each word of a block."""
     spans = [match.span() for match in _matches(text)]
     return (
         [*spans[: LIMITS.max_words], (spans[LIMITS.max_words][0], len(text))]
@@ -184,7 +189,11 @@ def spans_of(text: str) -> list[tuple[int, int]]:
 
 def _matches(text: str) -> list[re.Match[str]]:
     """The words as they are found, and one more where there are too many."""
-    return list(islice((_TIMED_WORDS if names_a_time(text) else _WORDS).finditer(text), LIMITS.max_words + 1))
+    return list(
+        islice(
+            (WordGrammar.timed_words if names_a_time(text) else WordGrammar.words).finditer(text), LIMITS.max_words + 1
+        )
+    )
 
 
 def _hash(text: str) -> int:
@@ -192,23 +201,29 @@ def _hash(text: str) -> int:
 
 
 def _refined(words: Sequence[tuple[str, WordKind]], at: int) -> WordKind:
-    """The kind of a word, in the light of its neighbours."""
+    """Refines the kind of a word by its neighbours."""
     word, kind = words[at]
     if kind is not WordKind.NUMBER:
-        return WordKind.TIME if kind is WordKind.WORD and word.lower() in _WEEKDAYS else kind
+        return WordKind.TIME if kind is WordKind.WORD and word.lower() in WordGrammar.weekdays else kind
     before = [other.lower() for other, _ in words[max(0, at - 4) : at] if other not in ":#.=("]
-    if _NAMED.match(word) or (before and before[-1] in _NAMING) or (at and words[at - 1][0] == "#"):
-        return WordKind.NAME if not any(_COUNTING.match(other) for other in before[-2:]) else WordKind.COUNTER
-    if _SPAN.match(word) or (at + 1 < len(words) and words[at + 1][0].lower() in _UNITS):
+    if (
+        WordGrammar.named.match(word)
+        or (before and before[-1] in WordGrammar.naming)
+        or (at and words[at - 1][0] == "#")
+    ):
+        return (
+            WordKind.NAME if not any(WordGrammar.counting.match(other) for other in before[-2:]) else WordKind.COUNTER
+        )
+    if WordGrammar.span.match(word) or (at + 1 < len(words) and words[at + 1][0].lower() in WordGrammar.units):
         return WordKind.TIME
-    if _PURE.match(word) is None:
+    if WordGrammar.pure_number.match(word) is None:
         return WordKind.NAME
     around = [*before[-3:], *(other.lower() for other, _ in words[at + 1 : at + 3])]
-    return WordKind.COUNTER if any(_COUNTING.match(other) for other in around) else kind
+    return WordKind.COUNTER if any(WordGrammar.counting.match(other) for other in around) else kind
 
 
 def kind_of(word: int) -> int:
-    """What kind of word it is."""
+    """Kind of a word."""
     return word >> LIMITS.kind & 7
 
 
@@ -286,13 +301,13 @@ def is_volatile(word: int) -> bool:
     kind = word >> LIMITS.kind & 7
     if not varied:
         return False
-    return varied >= _ENOUGH_VISITS.get(kind, MOST_VARIED + 1) or pairs_of(word) >= LIMITS.enough_pairs
+    return varied >= _ENOUGH_VISITS.get(kind, LIMITS.max_varied + 1) or pairs_of(word) >= LIMITS.enough_pairs
 
 
 def differed(word: int, now: int) -> int:
     """The word after a visit at which another one stood in its place."""
     kind = kind_of(word) if is_gap(word) else _worse(kind_of(word), kind_of(now))
-    varied = min(varied_of(word) + 1, MOST_VARIED)
+    varied = min(varied_of(word) + 1, LIMITS.max_varied)
     calm = max(word >> LIMITS.calm & 15, word >> LIMITS.still & 15)
     held = word & 0xFFFF_FFFF | 1 << LIMITS.gap if is_gap(word) else now & 0xFFFF_FFFF
     return held | kind << LIMITS.kind | varied << LIMITS.varied | pairs_of(word) << LIMITS.pairs | calm << LIMITS.calm
@@ -312,8 +327,8 @@ def stayed(word: int) -> int:
     # What differed in a pair of fetches may rest: when it differs again, a pair tells what it is.
     slow = LIMITS.slow_patience if kind in SLOW else LIMITS.patience
     paired = pairs_of(word) and varied_of(word)
-    patience = MOST_STILL if is_volatile(word) or paired else slow + 3 * calm
-    if still > min(patience, MOST_STILL - 1) or (fleeting and not pairs_of(word)):
+    patience = LIMITS.max_still if is_volatile(word) or paired else slow + 3 * calm
+    if still > min(patience, LIMITS.max_still - 1) or (fleeting and not pairs_of(word)):
         return word & ~(0x3FFF << LIMITS.varied) | calm << LIMITS.calm
     return word & ~(15 << LIMITS.still) | still << LIMITS.still
 

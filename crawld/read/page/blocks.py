@@ -36,11 +36,6 @@ class BlocksLimits:
 LIMITS = BlocksLimits()
 
 
-# The difference between two versions of a page, by blocks and by the words in them.
-
-WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-
-
 def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
     """The blocks that the rule compares, or the lines of a text that is no page; None where there is no text."""
     blocks = visible_blocks(body, content_type, rule) if is_html(body, content_type) and rule.mode != "raw" else None
@@ -53,13 +48,13 @@ def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list
 def difference(
     before: tuple[bytes, str | None], after: tuple[bytes, str | None], rule: DigestRule
 ) -> tuple[BlockEdit, ...] | None:
-    """What the second version did to the first, each given as its body and type; None where either has no text."""
+    """Edits from the first version to the second, each given as body and type; None where either has no text."""
     old, new = text_blocks(*before, rule), text_blocks(*after, rule)
     return None if old is None or new is None else tuple(_compare(old, new))
 
 
 def unified(edits: Sequence[BlockEdit], names: tuple[str, str]) -> str:
-    """The same as a unified diff of lines."""
+    """Writes the edits as a unified diff of lines."""
     before, after = (_lines(edits, without) for without in (Edit.ADDED, Edit.REMOVED))
     return "".join(f"{line}\n" for line in unified_diff(before, after, *names, lineterm=""))
 
@@ -103,12 +98,12 @@ def _replaced(old: list[str], new: list[str]) -> Iterator[BlockEdit]:
 def _alike(one: str, other: str) -> bool:
     if max(len(one), len(other)) > 6 * LIMITS.max_words:
         return False
-    words, others = set(WORDS.findall(one)), set(WORDS.findall(other))
+    words, others = set(re.findall(r"\s+|\w+|[^\w\s]", one)), set(re.findall(r"\s+|\w+|[^\w\s]", other))
     return len(words & others) >= LIMITS.alike * max(len(words | others), 1)
 
 
 def _by_words(old: str, new: str) -> Iterator[Words]:
-    before, after = WORDS.findall(old), WORDS.findall(new)
+    before, after = re.findall(r"\s+|\w+|[^\w\s]", old), re.findall(r"\s+|\w+|[^\w\s]", new)
     if max(len(before), len(after)) > LIMITS.max_words:
         yield Words(Edit.REMOVED, old)
         yield Words(Edit.ADDED, new)
@@ -127,14 +122,20 @@ def _whole(edit: Edit, block: str) -> BlockEdit:
     return BlockEdit(edit, (Words(edit, block),))
 
 
-_NAME = re.compile(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}")
-_GENERATED = re.compile(r"[0-9]{4}|[0-9a-f]{8}")
-"""In a name that was made by a program and is another one tomorrow."""
-_PLAIN_BLOCKS = frozenset(BLOCKS) - {"body", "br", "hr"}
-_WHOLE = frozenset(name for name in PARTS if name.isalnum()) | {"ul", "ol", "dl", "table", "form", "figure", "details"}
-_LANDMARKS = frozenset({"main", "article", "aside", "nav", "header", "footer", "search"})
-"""Elements that are known by their tag alone, where a page has one."""
-_HIDDEN = frozenset(UNSEEN) | {"head", "title", "html", "body"}
+class _Tags:
+    """Elements by the part that they play in a page."""
+
+    plain_blocks = frozenset(BLOCKS) - {"body", "br", "hr"}
+    whole = frozenset(name for name in PARTS if name.isalnum()) | {
+        "ul",
+        "ol",
+        "dl",
+        "table",
+        "form",
+        "figure",
+        "details",
+    }
+    hidden = frozenset(UNSEEN) | {"head", "title", "html", "body"}
 
 
 def page_parts(body: bytes, content_type: str | None, rule: DigestRule) -> list[PagePart]:
@@ -168,7 +169,7 @@ class _Parts:
         """Parts from the top to the bottom: containers first, then what is in them."""
         count = 0
         for element in self._root.iter():
-            if not isinstance(element.tag, str) or element.tag in _HIDDEN or _inside(element, UNSEEN):
+            if not isinstance(element.tag, str) or element.tag in _Tags.hidden or _inside(element, UNSEEN):
                 continue
             text = _text(element)
             if not text or not self._worth_showing(element, text):
@@ -185,11 +186,13 @@ class _Parts:
                 return
 
     def _worth_showing(self, element: Any, text: str) -> bool:
-        inner = [below for below in element.iterdescendants() if below.tag in _PLAIN_BLOCKS or below.tag in _WHOLE]
+        inner = [
+            below for below in element.iterdescendants() if below.tag in _Tags.plain_blocks or below.tag in _Tags.whole
+        ]
         if inner:  # a container: one that is named, and holds something that is compared
-            named = element.tag in _WHOLE or bool(element.get("id") or element.get("class"))
+            named = element.tag in _Tags.whole or bool(element.get("id") or element.get("class"))
             return named and any(_text(one) in self._compared for one in inner)
-        if element.tag in _PLAIN_BLOCKS or element.tag in _WHOLE:
+        if element.tag in _Tags.plain_blocks or element.tag in _Tags.whole:
             return text in self._compared
         parent = element.getparent()
         whole = "" if parent is None else _text(parent)
@@ -202,7 +205,11 @@ class _Parts:
         while here is not None and here.tag not in {"body", "html"} and len(steps) < LIMITS.max_depth:
             if (name := here.get("id")) and self._ids[name] == 1 and _usable(name):
                 return " > ".join([f"#{name}", *reversed(steps)])
-            if (kind := _kind(here)) and self._kinds[kind] == 1 and ("." in kind or here.tag in _LANDMARKS):
+            if (
+                (kind := _kind(here))
+                and self._kinds[kind] == 1
+                and ("." in kind or here.tag in {"main", "article", "aside", "nav", "header", "footer", "search"})
+            ):
                 return " > ".join([kind, *reversed(steps)])
             step = self._step(here)
             if step is None:
@@ -230,7 +237,9 @@ def _kind(element: Any) -> str:
 
 
 def _usable(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None and _GENERATED.search(name) is None
+    """Whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
+    whole = re.fullmatch(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}", name) is not None
+    return whole and re.search(r"[0-9]{4}|[0-9a-f]{8}", name) is None
 
 
 def _inside(element: Any, tags: tuple[str, ...]) -> bool:

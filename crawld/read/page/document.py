@@ -44,22 +44,26 @@ class DocumentLimits:
 LIMITS = DocumentLimits()
 
 
-_OPTIONS = ConversionOptions(
-    escape_asterisks=True, extract_metadata=False, bullets="-", autolinks=False, br_in_tables=True, compact_tables=True
-)
-_LINKS = ("http://", "https://", "mailto:", "tel:")
-_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}")
-_ANCHOR = re.compile(r"[^\s{}<>\"]{1,200}")
-_CODE_CLASS = re.compile(
-    r"(?:^|\s)(?:language-|lang-|highlight-source-|highlight-text-|highlight-|brush:\s*|sourceCode\s+|hljs\s+)"
-    r"([A-Za-z][A-Za-z0-9+#_-]{0,30})"
-)
-_NO_LANGUAGE = frozenset({"default", "none", "text", "plain", "plaintext", "notranslate", "language", "highlight"})
-_SPECIAL = re.compile(r"<(?=[A-Za-z/!?])|\](?=\()|`|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)")
-"""What Markdown would read as markup in a text; the library escapes the rest."""
-_ESCAPED = "\ufdd0"  # stands for a backslash until the library is done, which escapes those; no text contains it
-_TAG = re.compile(r"<[^<>]{0,20000}>")
-_LINE_START = re.compile(r"(?m)^(\s*)([#>+-]|\d{1,9}[.)])(?=\s|$)")
+class _Markup:
+    """Options of the Markdown library, and patterns for what it leaves to do."""
+
+    options = ConversionOptions(
+        escape_asterisks=True,
+        extract_metadata=False,
+        bullets="-",
+        autolinks=False,
+        br_in_tables=True,
+        compact_tables=True,
+    )
+    code_class = re.compile(
+        r"(?:^|\s)(?:language-|lang-|highlight-source-|highlight-text-|highlight-|brush:\s*|sourceCode\s+|hljs\s+)"
+        r"([A-Za-z][A-Za-z0-9+#_-]{0,30})"
+    )
+    no_language = frozenset({"default", "none", "text", "plain", "plaintext", "notranslate", "language", "highlight"})
+    special = re.compile(r"<(?=[A-Za-z/!?])|\](?=\()|`|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)")
+    """What Markdown would read as markup in a text; the library escapes the rest."""
+    escaped = "\ufdd0"  # stands for a backslash until the library is done, which escapes those; no text contains it
+    line_start = re.compile(r"(?m)^(\s*)([#>+-]|\d{1,9}[.)])(?=\s|$)")
 
 
 def read_document(
@@ -115,7 +119,7 @@ def _language(root: Any) -> str | None:
     if not given:
         metas = (one for one in root.iter("meta") if (one.get("http-equiv") or "").lower() == "content-language")
         given = next((one.get("content") or "" for one in metas), "")
-    found = _LANGUAGE.fullmatch(given.strip())
+    found = re.fullmatch(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}", given.strip())
     return found[0] if found else None
 
 
@@ -139,9 +143,9 @@ def _front_matter(title: str | None, url: str, language: str | None) -> str:
 
 
 def _stripped(body: bytes, content_type: str | None) -> list[str]:
-    """What is left of a page without its tags, where the parser cannot read it."""
+    """Strips the tags of a page that the parser cannot read."""
     text = decode(without_programs(body), content_type)
-    lines = (" ".join(unescape(line).split()) for line in _TAG.sub("\n", text).splitlines())
+    lines = (" ".join(unescape(line).split()) for line in re.sub(r"<[^<>]{0,20000}>", "\n", text).splitlines())
     return [line for line in lines if line]
 
 
@@ -169,10 +173,10 @@ def _markdown(content: Any, url: str, base: str) -> str:
     _escape(content)
     source = etree.tostring(content, encoding="unicode", method="html", with_tail=False)
     try:
-        written = convert(source, _OPTIONS).content or ""
+        written = convert(source, _Markup.options).content or ""
     except (ConversionError, ValueError, RuntimeError):
         return ""
-    return written.replace(_ESCAPED, "\\").strip() + "\n"
+    return written.replace(_Markup.escaped, "\\").strip() + "\n"
 
 
 def _make_code(element: Any) -> None:
@@ -212,9 +216,9 @@ def _code_language(element: Any) -> str | None:
     near = [element, *list(element.iter("code"))[:1], *list(element.iterancestors())[:3]]
     for one in near:
         given = one.get("data-lang") or one.get("data-language") or ""
-        found = _CODE_CLASS.search(one.get("class") or "")
+        found = _Markup.code_class.search(one.get("class") or "")
         language = (given or (found[1] if found else "")).lower().removeprefix("source-")
-        if language and language not in _NO_LANGUAGE and re.fullmatch(r"[a-z][a-z0-9+#_-]{0,30}", language):
+        if language and language not in _Markup.no_language and re.fullmatch(r"[a-z][a-z0-9+#_-]{0,30}", language):
             return language
     return None
 
@@ -242,7 +246,7 @@ def _absolute(target: str, url: str, base: str) -> str | None:
         return target if not any(character.isspace() for character in target) else None
     place, _, fragment = target.partition("#")
     found = locate(place, base) if place else None
-    if found is None or not found.lower().startswith(_LINKS):
+    if found is None or not found.lower().startswith(("http://", "https://", "mailto:", "tel:")):
         return None
     return f"{found}#{fragment}" if fragment and not any(map(str.isspace, fragment)) else found
 
@@ -269,7 +273,7 @@ def _add_anchor(element: Any) -> None:
         above = element.getparent()
         first = above is not None and next(iter(above), None) is element
         anchor = above.get("id") if first and above.tag in {"section", "div", "article"} else None
-    if anchor and _ANCHOR.fullmatch(anchor) and text_of(element):
+    if anchor and re.fullmatch(r"[^\s{}<>\"]{1,200}", anchor) and text_of(element):
         told = f" {{#{anchor}}}"
         if len(element):
             element[-1].tail = f"{(element[-1].tail or '').rstrip()}{told}"
@@ -292,9 +296,9 @@ def _escape(content: Any) -> None:
         if not isinstance(element.tag, str):
             continue
         if element.text and element not in code:
-            element.text = _SPECIAL.sub(f"{_ESCAPED}\\g<0>", element.text)
+            element.text = _Markup.special.sub(f"{_Markup.escaped}\\g<0>", element.text)
         if element.tail and element is not content and element.getparent() not in code:
-            element.tail = _SPECIAL.sub(f"{_ESCAPED}\\g<0>", element.tail)
+            element.tail = _Markup.special.sub(f"{_Markup.escaped}\\g<0>", element.tail)
 
 
 # -- what is no page ---------------------------------------------------------------------------------------------------
@@ -321,5 +325,5 @@ def _plain_document(body: bytes, content_type: str | None, url: str, rule: Diges
 
 def _paragraphs(blocks: Sequence[str]) -> str:
     """Blocks of text as paragraphs, with what would be markup escaped."""
-    escaped = (_SPECIAL.sub(r"\\\g<0>", block.replace("\\", "\\\\").replace("*", r"\*")) for block in blocks)
-    return "\n\n".join(_LINE_START.sub(r"\1\\\2", block) for block in escaped) + "\n"
+    escaped = (_Markup.special.sub(r"\\\g<0>", block.replace("\\", "\\\\").replace("*", r"\*")) for block in blocks)
+    return "\n\n".join(_Markup.line_start.sub(r"\1\\\2", block) for block in escaped) + "\n"

@@ -8,7 +8,6 @@ import importlib.util
 import io
 import json
 import logging
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,10 +37,8 @@ class PageDocumentsLimits:
 LIMITS = PageDocumentsLimits()
 
 
-# The text of a PDF, where the extra `pdf` is installed.
-
-_LIBRARY = "pypdf"
-pypdf = importlib.import_module(_LIBRARY) if importlib.util.find_spec(_LIBRARY) is not None else None
+# The extra `pdf` may not be installed.
+pypdf = importlib.import_module("pypdf") if importlib.util.find_spec("pypdf") is not None else None
 
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # says what is wrong with foreign files, line by line
 
@@ -69,21 +66,6 @@ def pdf_blocks(body: bytes) -> list[str] | None:
     return blocks or None
 
 
-_TEXT_TYPES = frozenset({"application/yaml", "application/x-yaml", "application/toml"})
-_JSON_LINES = frozenset(
-    {
-        "application/x-ndjson",
-        "application/ndjson",
-        "application/jsonl",
-        "application/x-jsonlines",
-        "application/json-seq",
-    }
-)
-_BYTES_TYPES = frozenset({"text/css", "text/javascript", "text/ecmascript"})
-"""Programs: no reader reads them, and what is one line of half a megabyte is no text."""
-_LOOKS_JSON = re.compile(r"\s*[\[{]")
-
-
 def document_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list[str] | None:
     """The blocks of a document, without what the rule's texts to ignore find; None where its bytes are compared."""
     blocks = _blocks(body, content_type)
@@ -103,18 +85,21 @@ def _blocks(body: bytes, content_type: str | None) -> list[str] | None:
     if is_pdf(body, content_type):
         return pdf_blocks(body)
     kind = media_type(content_type) or ""
-    if kind in _JSON_LINES:
+    if kind in {f"application/{name}" for name in ("x-ndjson", "ndjson", "jsonl", "x-jsonlines", "json-seq")}:
         return _json_line_blocks(decode(body, content_type))
     if kind.endswith("json"):
         return _json_blocks(decode(body, content_type))
     if kind.endswith("xml") and (blocks := _xml_blocks(body)) is not None:
         return blocks
-    if not (kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith("xml")) or kind in _BYTES_TYPES:
+    if kind in {"text/css", "text/javascript", "text/ecmascript"}:  # programs, which no reader reads
+        return None
+    data = {"application/yaml", "application/x-yaml", "application/toml"}
+    if not (kind.startswith("text/") or kind in data or kind.endswith("xml")):
         return None
     if b"\0" in body[:1_000] and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
     text = decode(body, content_type)
-    if _LOOKS_JSON.match(text) and (blocks := _json_blocks(text)) is not None:
+    if text.lstrip().startswith(("[", "{")) and (blocks := _json_blocks(text)) is not None:
         return blocks
     return [line.rstrip() for line in text.expandtabs(4).splitlines() if line.strip()]
 

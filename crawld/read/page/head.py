@@ -32,28 +32,31 @@ LIMITS = HeadLimits()
 
 
 RSL_TYPE = "application/rsl+xml"
-FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 
-_UNREAD = re.compile(  # comments, scripts, styles, and what only browsers without scripts see; never goes back
-    rb"<(?:!--(?:[^-]++|-(?!->))*+(?:-->)?+|(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
-    rb"|noscript\b(?:[^<]++|<(?!/noscript\b))*+)",
-    re.IGNORECASE,
-)
-_TAG = re.compile(r"<(link|meta|base)\b([^<>]{1,9000})>", re.IGNORECASE)
-_BODY = re.compile(
-    r"</head|<(?:body|frameset|main|article|section|div|p|h[1-6]|header|nav|ul|ol|table|form|span|a|img|pre)\b",
-    re.IGNORECASE,
-)
-_ATTRIBUTE = re.compile(r"(?<![a-z-])([a-z-]{1,20}+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
-_REFRESH = re.compile(
-    r"\s*([0-9]{1,5})(?:\.[0-9.]*)?\s*(?:[;,]\s*|\s+)(?:url\s*=\s*)?([\"']?)(.*)", re.IGNORECASE | re.DOTALL
-)
-_LINK_HEADER = re.compile(r"<([^<>]{1,8000})>\s*;[^,<>]{0,200}\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+
+class _HeadSyntax:
+    """Patterns of what a head and a `Link` header say."""
+
+    unread = re.compile(  # comments, scripts, styles, and what only browsers without scripts see; never goes back
+        rb"<(?:!--(?:[^-]++|-(?!->))*+(?:-->)?+|(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
+        rb"|noscript\b(?:[^<]++|<(?!/noscript\b))*+)",
+        re.IGNORECASE,
+    )
+    tag = re.compile(r"<(link|meta|base)\b([^<>]{1,9000})>", re.IGNORECASE)
+    body = re.compile(
+        r"</head|<(?:body|frameset|main|article|section|div|p|h[1-6]|header|nav|ul|ol|table|form|span|a|img|pre)\b",
+        re.IGNORECASE,
+    )
+    attribute = re.compile(r"(?<![a-z-])([a-z-]{1,20}+)\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
+    refresh = re.compile(
+        r"\s*([0-9]{1,5})(?:\.[0-9.]*)?\s*(?:[;,]\s*|\s+)(?:url\s*=\s*)?([\"']?)(.*)", re.IGNORECASE | re.DOTALL
+    )
+    canonical_link = re.compile(r"<([^<>]{1,8000})>\s*;[^,<>]{0,200}\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a page says in its head: feeds, the one address that it says is its own, and what it tells robots."""
+    """Feeds, the canonical address and the directives for robots in the head of a page."""
 
     feeds: tuple[str, ...] = ()
     canonical: str | None = None
@@ -70,9 +73,9 @@ class Refresh:
 
 
 def read_head(body: bytes, url: str) -> Head:
-    """What the page found at `url` says in its head.
+    """Reads the head of the page found at `url`.
 
-    The canonical address counts in the head alone: in the body it may be written by anybody who writes there. A page
+    The canonical address counts in the head alone: in the body any author of content may write one. A page
     that names several names none.
     """
     text = _text(body[: LIMITS.looked_at])
@@ -96,7 +99,12 @@ def read_head(body: bytes, url: str) -> Head:
         kind = attributes.get("type", "").partition(";")[0].strip().lower()
         if kind == RSL_TYPE and "license" in rel and place < head_ends:
             licensed = licensed or found
-        if kind in FEED_TYPES and "alternate" in rel and "/comments/" not in found and len(feeds) < LIMITS.max_feeds:
+        if (
+            kind in {"application/rss+xml", "application/atom+xml", "application/feed+json"}
+            and "alternate" in rel
+            and "/comments/" not in found
+            and len(feeds) < LIMITS.max_feeds
+        ):
             feeds[found] = None  # a feed of comments tells of those, not of the page
     named = tuple((name, told) for name, told in robots if name)
     return Head(tuple(feeds), canonical.pop() if len(canonical) == 1 else None, named, licensed)
@@ -104,12 +112,12 @@ def read_head(body: bytes, url: str) -> Head:
 
 def canonical_in_header(value: str | None, url: str) -> str | None:
     """The canonical address that a `Link` header names, None where it names none or several."""
-    found = {locate(target, url) for target in _LINK_HEADER.findall(value)} if value else set()
+    found = {locate(target, url) for target in _HeadSyntax.canonical_link.findall(value)} if value else set()
     return found.pop() if len(found) == 1 else None
 
 
 def read_refresh(body: bytes, url: str) -> Refresh | None:
-    """Where a page sends its readers on after a short delay; None where it stays, or only reloads itself."""
+    """Returns the address to which a page redirects after a short delay; None where it stays or reloads itself."""
     begin = body[: LIMITS.refresh_bytes]
     if b"efresh" not in begin and b"EFRESH" not in begin:
         return None
@@ -118,7 +126,7 @@ def read_refresh(body: bytes, url: str) -> Refresh | None:
     for place, name, attributes in _tags(text):
         if name != "meta" or place > head_ends or attributes.get("http-equiv", "").strip().lower() != "refresh":
             continue
-        found = _REFRESH.match(attributes.get("content", ""))
+        found = _HeadSyntax.refresh.match(attributes.get("content", ""))
         if found is None or float(found[1]) > LIMITS.short_delay:
             return None
         target = locate(found[3].partition(found[2])[0] if found[2] else found[3], url)
@@ -128,26 +136,26 @@ def read_refresh(body: bytes, url: str) -> Refresh | None:
 
 def without_programs(body: bytes) -> bytes:
     """The beginning of a page without comments, scripts and styles."""
-    return _UNREAD.sub(b"", body[: LIMITS.looked_at])
+    return _HeadSyntax.unread.sub(b"", body[: LIMITS.looked_at])
 
 
 def _text(body: bytes) -> str:
     """The beginning of a page without comments, scripts and styles."""
-    return _UNREAD.sub(b"", body)[: LIMITS.head_bytes].decode("utf-8", "replace")
+    return _HeadSyntax.unread.sub(b"", body)[: LIMITS.head_bytes].decode("utf-8", "replace")
 
 
 def _head_end(text: str) -> int:
-    found = _BODY.search(text)
+    found = _HeadSyntax.body.search(text)
     return len(text) if found is None else found.start()
 
 
 def _tags(text: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     """The first link, meta and base elements: where each is, its name and its attributes."""
-    for count, tag in enumerate(_TAG.finditer(text)):
+    for count, tag in enumerate(_HeadSyntax.tag.finditer(text)):
         if count >= LIMITS.max_tags:
             return
         yield (
             tag.start(),
             tag[1].lower(),
-            {name.lower(): unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag[2])},
+            {name.lower(): unescape(a or b or c) for name, a, b, c in _HeadSyntax.attribute.findall(tag[2])},
         )

@@ -38,9 +38,6 @@ NOT_PAGES = frozenset(
     }
 )  # fmt: skip
 """Endings of files that hold no page of text."""
-_NUMBER = re.compile(r"[0-9]+")
-_CODE = re.compile(r"(?=[0-9a-f-]*[0-9])[0-9a-f]{8}[0-9a-f-]*|(?=[A-Za-z0-9_]*[0-9])[A-Za-z0-9_]{24,}", re.IGNORECASE)
-_SESSION = re.compile(r";(\w{1,40})=[^/;]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def is_followed(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UrlShape:
-    """What addresses have in common that differ in numbers, codes and values alone; no two pages may come of it."""
+    """The common part of addresses that differ in numbers, codes and values alone."""
 
     path: str
     names: str  # of the query's parameters, in alphabetical order; empty where there is no query
@@ -129,10 +126,12 @@ def shape_of(url: str) -> UrlShape | None:
     whole, _, query = url.partition("?")
     start = whole.index("/", len("https://"))
     origin, path = whole[:start], whole[start:]
-    bare = _SESSION.sub("", path)
-    template = origin + _NUMBER.sub("#", _CODE.sub("*", bare))
-    names = {_NUMBER.sub("#", part.partition("=")[0])[:40] for part in query.split("&")[:50] if part}
-    names |= {f";{name}" for name in _SESSION.findall(path)}
+    number, session = re.compile(r"[0-9]+"), re.compile(r";(\w{1,40})=[^/;]*")
+    code = r"(?=[0-9a-f-]*[0-9])[0-9a-f]{8}[0-9a-f-]*|(?=[A-Za-z0-9_]*[0-9])[A-Za-z0-9_]{24,}"
+    bare = session.sub("", path)
+    template = origin + number.sub("#", re.sub(code, "*", bare, flags=re.IGNORECASE))
+    names = {number.sub("#", part.partition("=")[0])[:40] for part in query.split("&")[:50] if part}
+    names |= {f";{name}" for name in session.findall(path)}
     if not names and template == whole:
         return None
     return UrlShape(template, "&".join(sorted(names)))

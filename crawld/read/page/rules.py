@@ -13,16 +13,13 @@ from crawld.model.errors import InputError
 from crawld.model.page import Mark
 from crawld.model.url import UrlPattern, host_of, identity
 
-# Regular expressions from a settings file, matched in linear time.
 
-_QUIET = re2.Options()
-_QUIET.log_errors = False
-
-
-def compile_linear(text: str) -> Any:
-    """The compiled pattern; InputError where it is not one."""
+def compile_linear(text: str | bytes) -> Any:
+    """A regular expression that is matched in linear time; InputError where it is not one."""
+    quiet = re2.Options()
+    quiet.log_errors = False
     try:
-        return re2.compile(text, _QUIET)
+        return re2.compile(text, quiet)
     except (re2.error, UnicodeError) as error:
         reason = error.args[0] if error.args else error
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
@@ -34,9 +31,6 @@ def erase(patterns: tuple[Any, ...], text: str) -> str:
     for pattern in patterns:
         text = pattern.sub("", text)
     return text
-
-
-# CSS selectors that ask of each element whether it fits, instead of collecting what lies below every other.
 
 
 class _FromTheElement(HTMLTranslator):
@@ -86,7 +80,7 @@ def _related(expression: Any, relation: str, *, above: bool = False) -> Any:
 
 
 def _parts(expression: Any) -> tuple[str, str, bool]:
-    """What an element must be itself, what must be around it, and whether that is only ever above it."""
+    """Conditions on an element itself and on those around it, and whether the latter are all above it."""
     parts: tuple[str, str, bool] | None = getattr(expression, "around", None)
     return parts or (f"[{expression.condition}]" if expression.condition else "", "", True)
 
@@ -118,11 +112,11 @@ Mode = Literal["main", "text", "raw"]
 
 @dataclass(frozen=True)
 class DigestRule:
-    """What of a page counts: its main text, all of its visible text, or its bytes.
+    """The part of a page that counts: its main text, all of its visible text, or its bytes.
 
     `pattern` is a URL in which `*` stands for anything; without `://` it fits both schemes.
     `only` keeps what a CSS selector finds, in place of the main text (where it finds nothing, the rule is as if without
-    it, lest a redesign freeze the page),
+    it, so that a redesign does not freeze the page),
     `ignore` leaves elements out, `ignore_text` leaves out what regular expressions find inside a block of text,
     and changes smaller than `min_change` (0–1) do not count.
     """

@@ -1,4 +1,4 @@
-"""The pool: tasks in, results out, each within its limits; implements `interfaces.Workers`.
+"""The pool: tasks in, results out, each within its limits.
 
 There are two lanes. Every task starts in the short lane; one that is large, or that runs for longer than a moment,
 belongs in the long lane, of which there is one seat: so whatever takes long to read waits for others of its kind, and

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from random import Random
 
@@ -15,8 +16,9 @@ from crawld.choose.policies import DEFAULT
 from crawld.fleet.auction import Clearing, aim, clear
 from crawld.model.shards import shard_of_host
 from crawld.model.signal import SOURCES
+from crawld.model.units import DAY
 from crawld.research.engine import Events, Run
-from crawld.research.online_crawler import DAY, MemoryHistories, OnlineCrawler, OnlineLearning, Past
+from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning, Past
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Ints, Phase, Population, World, draw_world, from_quality, run_key
 
@@ -42,14 +44,16 @@ class FleetLimits:
     """Rounds between two rounds of learning."""
     min_pages: int = 1600
     pages_per_worker: int = 100
+    second: float = 0.025
+    """A second of the daemon, in the time of the world."""
+    round: float = 2.0 * second
+    bidding: float = 1.0 * second
+    """How long before a round begins its bids are made."""
+    spacing: float = 1.0 * second
+    """Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
 
 
 LIMITS = FleetLimits()
-
-
-# The world of a fleet: hosts in shards, a past that everyone has learnt from, a step of rates and a host that calls.
-
-SECOND = 0.025
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ class FleetWorld:
 
     @cached_property
     def worker_of(self) -> Ints:
-        """By page, the worker that holds its shard."""
+        """Worker that holds each page's shard."""
         return _workers(self.world.host_of, self.workers)
 
     def past(self, pages: Ints) -> Past:
-        """What was found of these pages before the start, by a crawl a day each."""
+        """Findings on these pages before the start, by a crawl a day each."""
         world = self.world
         histories = MemoryHistories([f"host{host}" for host in np.unique(world.host_of[pages], return_inverse=True)[1]])
         crawls, count = self.past_crawls[:, pages], len(pages)
@@ -141,13 +145,13 @@ def draw_fleet_world(pages: int, workers: int, key: int) -> FleetWorld:
 
 
 def _workers(host_of: Ints, workers: int) -> Ints:
-    """By page, the worker that holds the shard of its host."""
+    """Worker that holds the shard of each page's host."""
     shards = [shard_of_host(f"host{host}.test", LIMITS.shards) for host in range(int(host_of.max()) + 1)]
     return np.array(shards)[host_of] % workers
 
 
 def _hosts(pages: int) -> Ints:
-    """By page, its host: sizes fall as 1/(k + 10), so that the first ones may not be asked as often as others."""
+    """Host of each page: sizes fall as 1/(k + 10), so that the first ones may not be asked as often as others."""
     shares = np.cumsum(1.0 / (10.0 + np.arange(1, max(2, pages // LIMITS.pages_per_host) + 1)))
     return np.searchsorted(shares / shares[-1], (np.arange(pages) + 0.5) / pages).astype(np.int64)
 
@@ -164,12 +168,12 @@ def _population(rng: np.random.Generator, host_of: Ints) -> Population:
 
 
 def _with_call(rng: np.random.Generator, world: World) -> World:
-    """The same world, but that the largest host signals all its pages within a second; some have changed just then."""
+    """Adds a call: the largest host signals all its pages within a second; some have changed just then."""
     called = np.flatnonzero(world.host_of == 0)
     changes = list(world.changes_by_page)
     for page in called[rng.random(len(called)) < LIMITS.called_truly].tolist():
         changes[page] = np.sort(np.append(changes[page], LIMITS.call))
-    times = np.append(world.signal_times, LIMITS.call + LIMITS.call_seconds * SECOND * rng.random(len(called)))
+    times = np.append(world.signal_times, LIMITS.call + LIMITS.call_seconds * LIMITS.second * rng.random(len(called)))
     order = np.argsort(times, kind="stable")
     return replace(
         world,
@@ -180,14 +184,13 @@ def _with_call(rng: np.random.Generator, world: World) -> World:
     )
 
 
-# Several workers against one scheduler over all pages, each with the daemon's own scheduler, learner and gate.
+class Division(StrEnum):
+    """Ways to divide the requests of a round among the workers."""
 
-ROUND = 2.0 * SECOND
-BIDDING = 1.0 * SECOND
-"""How long before a round begins its bids are made."""
-SPACING = 1.0 * SECOND
-"""Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
-AUCTION, EQUAL, BY_PAGES, ONE = "auction", "equal", "by-pages", "one-scheduler"
+    AUCTION = "auction"
+    EQUAL = "equal"
+    BY_PAGES = "by-pages"
+    ONE = "one-scheduler"
 
 
 class FleetWorker:
@@ -196,7 +199,7 @@ class FleetWorker:
     def __init__(self, fleet: FleetWorld, pages: Ints, others: Floats | float) -> None:
         self.pages = pages
         self._world = world = part_of(fleet.world, pages)
-        self._gate = HostGate(HostLimits(spacing=SPACING * DAY, max_delay=DAY), Random(0))  # noqa: S311 - no secret
+        self._gate = HostGate(HostLimits(spacing=LIMITS.spacing * DAY, max_delay=DAY), Random(0))  # noqa: S311 - no secret
         for host in range(int(world.host_of.max(initial=-1)) + 1):
             self._gate.host_of_pages(f"host{host}")
         learning = OnlineLearning(round_share=1e9)
@@ -212,7 +215,7 @@ class FleetWorker:
 
     @property
     def taught(self) -> Floats:
-        """What its hosts say of the prior that all hosts share."""
+        """Evidence of its hosts on the prior that all hosts share."""
         return self._crawler.learner.taught
 
     def hear(self, others: Floats) -> None:
@@ -224,9 +227,9 @@ class FleetWorker:
         self._rate = rate
 
     def bid(self, now: float, start: float, level: float) -> Bid:
-        """What this worker could use in the round that begins then."""
+        """Bids for the round that begins then."""
         self._events.tell(now)
-        span, sent = (now * DAY, (start + ROUND) * DAY), (start - now) * self._rate
+        span, sent = (now * DAY, (start + LIMITS.round) * DAY), (start - now) * self._rate
         bid = self._crawler.scheduler.bid(*span, start=start * DAY, sent=sent, level=level)
         self._held_up = bid.held_up
         return bid
@@ -244,7 +247,7 @@ class FleetWorker:
         self._at = until
 
     def _aimed(self, now: float) -> float:
-        """When a slot that comes now is used: as soon as a host opens that it is worth waiting for."""
+        """Time at which a slot that comes now is used: as soon as a host opens that is worth waiting for."""
         return aim(now * DAY, DAY / self._rate, [float(self._gate.earliest[host]) for host in self._held_up]) / DAY
 
     def learn(self, now: float) -> None:
@@ -264,20 +267,26 @@ class FleetWorker:
 def run_fleet(fleet: FleetWorld, policy: str) -> Run:
     """Let the workers of a fleet, or one scheduler, run through the world: a request a day for each page."""
     everyone = np.arange(fleet.world.population.pages)
-    parts = [everyone] if policy == ONE else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
+    parts = (
+        [everyone]
+        if policy == Division.ONE
+        else [np.flatnonzero(fleet.worker_of == one) for one in range(fleet.workers)]
+    )
     workers = _join(fleet, [pages for pages in parts if len(pages)])
-    requests = len(everyone) * ROUND
+    requests = len(everyone) * LIMITS.round
     clearing = _clearing(policy, workers, requests, (LIMITS.start, LIMITS.start), math.inf)
-    for number, begin in enumerate(np.arange(LIMITS.start, LIMITS.end - ROUND / 2, ROUND).tolist(), start=1):
+    for number, begin in enumerate(
+        np.arange(LIMITS.start, LIMITS.end - LIMITS.round / 2, LIMITS.round).tolist(), start=1
+    ):
         for name, worker in workers.items():
-            worker.grant(clearing.shares[name] / ROUND)
-            worker.run(begin + ROUND - BIDDING)
-        bidding = begin + ROUND - BIDDING, begin + ROUND
+            worker.grant(clearing.shares[name] / LIMITS.round)
+            worker.run(begin + LIMITS.round - LIMITS.bidding)
+        bidding = begin + LIMITS.round - LIMITS.bidding, begin + LIMITS.round
         clearing = _clearing(policy, workers, requests, bidding, clearing.level)
         for worker in workers.values():
-            worker.run(begin + ROUND)
+            worker.run(begin + LIMITS.round)
         if number % LIMITS.learning == 0:
-            _learn(list(workers.values()), begin + ROUND)
+            _learn(list(workers.values()), begin + LIMITS.round)
     return _all_crawls(fleet, list(workers.values()))
 
 
@@ -302,15 +311,15 @@ def _learn(workers: Sequence[FleetWorker], now: float) -> None:
 def _clearing(
     policy: str, workers: Mapping[str, FleetWorker], requests: float, bidding: tuple[float, float], level: float
 ) -> Clearing:
-    """How many requests each worker may send in the next round, from bids made then for a round that starts then."""
-    if policy == AUCTION:
+    """Requests of each worker in the next round, from bids made then for a round that starts then."""
+    if policy == Division.AUCTION:
         return clear({name: worker.bid(*bidding, level) for name, worker in workers.items()}, requests)
-    weights = {name: 1.0 if policy == EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
+    weights = {name: 1.0 if policy == Division.EQUAL else float(len(worker.pages)) for name, worker in workers.items()}
     return Clearing(math.inf, {name: requests * weight / sum(weights.values()) for name, weight in weights.items()})
 
 
 def _all_crawls(fleet: FleetWorld, workers: Sequence[FleetWorker]) -> Run:
-    """What everyone did, the past included."""
+    """Crawls of all workers, the past included."""
     past = fleet.past_crawls
     times = np.concatenate([past.ravel(), *(worker.times for worker in workers)])
     pages = np.concatenate([np.tile(np.arange(past.shape[1]), len(past)), *(worker.crawled for worker in workers)])
@@ -332,27 +341,29 @@ def measure_fleet(trial: Trial) -> Measures:
     return {"accuracy": steady, "after_step": stepped, "after_call": called}
 
 
-FLEET = Experiment(
-    name="fleet",
-    shows="how much fresher one scheduler over all pages is than several workers, by how these share the budget",
-    pages=(4, 16, 64),
-    repeats=2,
-    contestants=(AUCTION, BY_PAGES, EQUAL, ONE),
-    measure=measure_fleet,
-    x_axis="workers",
-    measured="freshness",
-    best=ONE,
-    settings={
-        "pages": f"{LIMITS.pages_per_worker} a worker, at least {LIMITS.min_pages}, in hosts of different sizes, "
-        "each page crawled "
-        "every 40 seconds on average",
-        "round": "2 seconds, bids a second before it",
-        "hosts": "asked once a second at most",
-        "learning": f"by each worker from its own crawls, every {LIMITS.learning} rounds; "
-        "what hosts in general are like is "
-        "shared",
-        "after_step": f"from when the pages of one worker change {LIMITS.steep:g} times as often",
-        "after_call": "from when the largest host signals all its pages within a second",
-        "loss": f"in percent of what {ONE} reaches in the same world",
-    },
+EXPERIMENTS = (
+    Experiment(
+        name="fleet",
+        shows="how much fresher one scheduler over all pages is than several workers, by how these share the budget",
+        pages=(4, 16, 64),
+        repeats=2,
+        contestants=(Division.AUCTION, Division.BY_PAGES, Division.EQUAL, Division.ONE),
+        measure=measure_fleet,
+        x_axis="workers",
+        measured="freshness",
+        best=Division.ONE,
+        settings={
+            "pages": f"{LIMITS.pages_per_worker} a worker, at least {LIMITS.min_pages}, in hosts of different sizes, "
+            "each page crawled "
+            "every 40 seconds on average",
+            "round": "2 seconds, bids a second before it",
+            "hosts": "asked once a second at most",
+            "learning": f"by each worker from its own crawls, every {LIMITS.learning} rounds; "
+            "what hosts in general are like is "
+            "shared",
+            "after_step": f"from when the pages of one worker change {LIMITS.steep:g} times as often",
+            "after_call": "from when the largest host signals all its pages within a second",
+            "loss": f"in percent of what {Division.ONE} reaches in the same world",
+        },
+    ),
 )

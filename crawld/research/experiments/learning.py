@@ -12,12 +12,13 @@ from functools import partial
 import numpy as np
 
 from crawld.learn.observations import Prior
+from crawld.model.units import DAY
 from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
 from crawld.research.engine import Run, simulate
 from crawld.research.experiments.ncis import shaped_page
 from crawld.research.experiments.papers import LIMITS as PAPERS_LIMITS
 from crawld.research.experiments.papers import paper_costs, paper_rates
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Population, World, draw_world, run_key
 
@@ -32,25 +33,20 @@ class LearningLimits:
     settled: float = 10.0
     judged: float = 30.0
     first_guess: float = 1.0
+    marks: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    """The days at which knowledge is judged."""
 
 
 LIMITS = LearningLimits()
 
 
-MARKS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
-"""The days at which knowledge is judged."""
 PRIOR = Prior(1.0, DAY / LIMITS.first_guess, 1.0, 1.0)
 """Vague. In the daemon a signal starts as worth next to nothing, for most real ones are; in the papers' worlds not."""
-OURS = "greedy-ncis"
 PAPERS = {
-    "lambdacrawl": Learning(partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)),
-    "lambdacrawl-approximate": Learning(
-        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
-    ),
-    "binary-lambdacrawl-epsilon": Learning(
-        partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf)
-    ),
+    policy: Learning(partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf))
+    for policy in ("lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl-epsilon")
 }
+"""How the policies of Kolobov et al. 2019 learn."""
 
 
 class Diary:
@@ -69,7 +65,7 @@ class Diary:
         return self._taught[-1]
 
     def known_at(self, day: float) -> Learnt:
-        """What was believed at that time."""
+        """Beliefs at that time."""
         return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
 
 
@@ -77,23 +73,23 @@ class Witness(OnlineCrawler):
     """crawld as it learns, with what it believed at each mark."""
 
     def __init__(self, world: World, bandwidth: float) -> None:
-        super().__init__(OURS, world, bandwidth, OnlineLearning(PRIOR, round_share=0.05))
+        super().__init__("greedy-ncis", world, bandwidth, OnlineLearning(PRIOR, round_share=0.05))
         self._known = [self.beliefs()]
 
     def settle(self, page: int, now: float, changed: bool) -> None:
         """Learn, and write down what is believed where a mark has passed."""
         super().settle(page, now, changed)
-        while len(self._known) < len(MARKS) and now >= MARKS[len(self._known)]:
+        while len(self._known) < len(LIMITS.marks) and now >= LIMITS.marks[len(self._known)]:
             self._known.append(self.beliefs())
 
     def known_at(self, day: float) -> Learnt:
-        """What was believed at a mark."""
-        return self._known[min(MARKS.index(day), len(self._known) - 1)]
+        """Beliefs at a mark."""
+        return self._known[min(LIMITS.marks.index(day), len(self._known) - 1)]
 
 
 def learn_by(policy: str, world: World, bandwidth: float) -> tuple[Witness | Diary, Run]:
     """Let the policy learn in the world: its knowledge over time, and what it did."""
-    if policy == OURS:
+    if policy == "greedy-ncis":
         witness = Witness(world, bandwidth)
         return witness, simulate(world, witness, bandwidth)
     diary = Diary(PAPERS[policy], world.population.pages)
@@ -119,19 +115,19 @@ def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tup
 
 
 def measure_learning(trial: Trial) -> Measures:
-    """What a policy has learnt by each mark, as the share that it reaches of itself with true parameters."""
+    """Measures what a policy has learnt by each mark, as its share of the freshness with true parameters."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
     policy, pages, bandwidth = trial.contestant, trial.pages, PAPERS_LIMITS.lambda_visited * trial.pages
-    world = draw_world(population, MARKS[-1] + 0.5, key)
+    world = draw_world(population, LIMITS.marks[-1] + 0.5, key)
     learner, run = learn_by(policy, world, bandwidth)
     ledger = run.ledger()
     # The oracle knows the truth about what its policy learns: Kolobov et al.'s learns no signals.
-    truth = population if policy == OURS else population.without_signals()
+    truth = population if policy == "greedy-ncis" else population.without_signals()
     apart = draw_world(population, LIMITS.settled + LIMITS.judged, run_key(trial.seed, trial.repeat + 1_000_000))
     certain: Floats = np.full(pages, np.inf)
     oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
-    judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in MARKS]
+    judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in LIMITS.marks]
     by_freshness = [accuracy / oracle[0] for accuracy, _ in judged]
     by_cost = [oracle[1] / harmonic for _, harmonic in judged]
     shares = by_cost if policy.startswith("lambdacrawl") else by_freshness
@@ -140,7 +136,7 @@ def measure_learning(trial: Trial) -> Measures:
         "oracle": oracle[0],
         "freshness_share_at_0": by_freshness[0],
         "freshness_share_at_end": by_freshness[-1],
-        **{f"share@{mark:g}": share for mark, share in zip(MARKS, shares, strict=True)},
+        **{f"share@{mark:g}": share for mark, share in zip(LIMITS.marks, shares, strict=True)},
     }
 
 
@@ -154,27 +150,29 @@ def days_to_95(means: Measures) -> Measures:
     if last + 1 == len(series):
         return {"days_to_95": float("inf")}
     part = (0.95 - series[last]) / (series[last + 1] - series[last])
-    return {"days_to_95": float(MARKS[last] + part * (MARKS[last + 1] - MARKS[last]))}
+    return {"days_to_95": float(LIMITS.marks[last] + part * (LIMITS.marks[last + 1] - LIMITS.marks[last]))}
 
 
-LEARNING = Experiment(
-    name="learning",
-    shows="Kolobov et al. Fig. 3: days until a policy that knows nothing has learnt 95 % of its oracle's worth",
-    pages=(100,),
-    repeats=5,
-    contestants=(OURS, *PAPERS),
-    measure=measure_learning,
-    summarise=days_to_95,
-    pairs=tuple((OURS, other) for other in PAPERS),
-    settings={
-        "bandwidth": "0.2 * pages a day", "days": MARKS[-1], "burn_in": LIMITS.steady,
-        "epoch": "1 day, greedy-ncis a twentieth of all pages",
-        "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
-        "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
-        "oracle": "accuracy of the policy with true parameters",
-        "share": "of the oracle's worth, by the policy that knows what was learnt by then and learns no more: by "
-        "freshness, lambdacrawl and lambdacrawl-approximate by the harmonic cost, which is what they optimise",
-        "freshness_share": "the same by freshness for everybody",
-        "days_to_95": "from then on the mean share of all repeats is 95 % or more",
-    },
+EXPERIMENTS = (
+    Experiment(
+        name="learning",
+        shows="Kolobov et al. Fig. 3: days until a policy that knows nothing has learnt 95 % of its oracle's worth",
+        pages=(100,),
+        repeats=5,
+        contestants=("greedy-ncis", *PAPERS),
+        measure=measure_learning,
+        summarise=days_to_95,
+        pairs=tuple(("greedy-ncis", other) for other in PAPERS),
+        settings={
+            "bandwidth": "0.2 * pages a day", "days": LIMITS.marks[-1], "burn_in": LIMITS.steady,
+            "epoch": "1 day, greedy-ncis a twentieth of all pages",
+            "first_guess": "1 change a day; greedy-ncis: alpha ~ Gamma(1, 1), kappa ~ Gamma(1, 1)",
+            "start": "a copy of every page, nothing known", "population": "as in corrupted-signals",
+            "oracle": "accuracy of the policy with true parameters",
+            "share": "of the oracle's worth, by the policy that knows what was learnt by then and learns no more: by "
+            "freshness, lambdacrawl and lambdacrawl-approximate by the harmonic cost, which is what they optimise",
+            "freshness_share": "the same by freshness for everybody",
+            "days_to_95": "from then on the mean share of all repeats is 95 % or more",
+        },
+    ),
 )  # fmt: skip

@@ -6,23 +6,20 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose import allocation as allocation_costs
-from crawld.choose import allocation as allocation_signals
+from crawld.choose import allocation
 from crawld.learn.observations import Prior
+from crawld.model.units import DAY
 from crawld.research.crawler import scheduled
 from crawld.research.engine import Bandwidth, SimulatedCrawler, simulate
 from crawld.research.gamma_posterior import fit_pages
-from crawld.research.online_crawler import DAY, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import (
-    EVENTS,
-    NOISE,
-    PARAMETERS,
-    VISITS,
     Floats,
     Ints,
     Population,
     Recipe,
+    Stream,
     World,
     draw_world,
     from_quality,
@@ -54,28 +51,25 @@ class NcisLimits:
     """Share of the pages that can be crawled in a unit of time."""
     top: float = 0.05
     """Share of pages whose signals are the best ones."""
+    noises: tuple[float, ...] = (0.0, 0.1, 0.2)
+    """Shares of precision and recall that are replaced by chance."""
     estimation_horizon: float = 100_000.0
 
 
 LIMITS = NcisLimits()
 
 
-# What formulas promise for a population, to be set beside what simulation finds.
-
-BASELINE, OPTIMUM = "baseline", "optimum"
-
-
 def promised(contestant: str, population: Population, bandwidth: float) -> float | None:
     """The accuracy of a contestant that is a formula, else None.
 
     `baseline` is the best that even intervals can do without signals (Busa-Fekete et al. 2025 eq. 5), `optimum` the
-    best that anybody can do with these signals and a bandwidth kept on average (Busa-Fekete et al. 2025 Theorem 1).
+    best possible with these signals and a bandwidth kept on average (Busa-Fekete et al. 2025 Theorem 1).
     """
     p = population
-    if contestant == BASELINE:
-        return allocation_costs.baseline_accuracy(p.mu, p.delta, bandwidth)
-    if contestant == OPTIMUM:
-        return allocation_signals.optimum_accuracy(p.mu, p.alpha, p.kappa, p.gamma, bandwidth)
+    if contestant == "baseline":
+        return allocation.baseline_accuracy(p.mu, p.delta, bandwidth)
+    if contestant == "optimum":
+        return allocation.optimum_accuracy(p.mu, p.alpha, p.kappa, p.gamma, bandwidth)
     return None
 
 
@@ -86,7 +80,7 @@ def burn_in(pages: int, bandwidth: float = LIMITS.bandwidth) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """How signals come about in a family of worlds."""
+    """The distribution of signals in a family of worlds."""
 
     recall: tuple[float, float] | None = None  # λ ~ Beta of this, None: no signals
     false: tuple[float, float] = (0.0, 0.0)  # ν ~ U of this
@@ -110,7 +104,6 @@ COMMON = {
     "delta": "U(0,1)",
     "parameters": "known",
 }
-NOISY_SETTINGS = {**COMMON, "lambda": "Beta(.25,.25)", "nu": "U(.1,.6)"}
 
 
 def measure(recipe: Recipe, trial: Trial) -> Measures:
@@ -124,45 +117,6 @@ def measure(recipe: Recipe, trial: Trial) -> Measures:
     world = draw_world(population, start + LIMITS.measured, key)
     run = simulate(world, scheduled(trial.contestant, population, LIMITS.bandwidth), LIMITS.bandwidth)
     return {"accuracy": run.ledger().accuracy(start, world.horizon)}
-
-
-DISCRETE = Experiment(
-    name="discrete",
-    shows="Busa-Fekete et al. 2025 Fig. 2: without signals GREEDY and LDS reach the continuous optimum",
-    pages=(100, 500, 1000),
-    repeats=3,
-    contestants=("baseline", "greedy", "lds"),
-    measure=partial(measure, NONE.draw),
-    pairs=(("greedy", "baseline"), ("lds", "baseline"), ("greedy", "lds")),
-    settings=COMMON,
-)
-
-PARTIAL_SIGNALS = Experiment(
-    name="partial-signals",
-    shows="Busa-Fekete et al. 2025 Fig. 3: signals of some changes, none false, help at every size",
-    pages=(100, 500, 1000),
-    repeats=3,
-    contestants=("baseline", "optimum", "greedy", "greedy-cis"),
-    measure=partial(measure, PARTIAL.draw),
-    pairs=(("greedy-cis", "greedy"), ("greedy-cis", "optimum")),
-    settings={**COMMON, "lambda": "Beta(.25,.25)", "nu": 0},
-)
-
-FALSE_SIGNALS = Experiment(
-    name="false-signals",
-    shows="Busa-Fekete et al. 2025 Fig. 4: with false signals only the exact crawl value is best at every size",
-    pages=(100, 500, 1000),
-    repeats=3,
-    contestants=(
-        "baseline", "optimum", "greedy", "greedy-cis", "greedy-ncis-1", "greedy-ncis-2", "greedy-ncis",
-    ),
-    measure=partial(measure, NOISY.draw),
-    pairs=(
-        ("greedy-ncis", "greedy"), ("greedy-ncis", "optimum"), ("greedy-cis", "greedy"), ("greedy-ncis-1", "greedy"),
-        ("greedy-ncis-2", "greedy"), ("greedy-ncis", "greedy-ncis-2"),
-    ),
-    settings=NOISY_SETTINGS,
-)  # fmt: skip
 
 
 # Busa-Fekete et al. 2025 appendices C and D: signals that come late, and a bandwidth that changes.
@@ -195,31 +149,6 @@ def measure_delays(trial: Trial) -> Measures:
     return {"accuracy": run.ledger().accuracy(start, world.horizon)}
 
 
-DELAYED_SIGNALS = Experiment(
-    name="delayed-signals",
-    shows="Busa-Fekete et al. Fig. 8: late signals cost most at a loose bandwidth; very late ones need a fit",
-    pages=(100, 500),
-    repeats=3,
-    contestants=(
-        "baseline", "optimum", "greedy", "greedy-ncis", "greedy-ncis, late", "greedy-ncis, late, discarding",
-        "greedy-ncis, very late", "greedy-ncis, very late, fitted",
-    ),
-    measure=measure_delays,
-    pairs=(
-        ("greedy-ncis, late", "greedy-ncis"), ("greedy-ncis, late, discarding", "greedy-ncis, late"),
-        ("greedy-ncis, very late", "greedy"), ("greedy-ncis, very late, fitted", "greedy"),
-        ("greedy-ncis, very late, fitted", "greedy-ncis, very late"),
-    ),
-    settings={
-        **NOISY_SETTINGS, "burn_in": "110 + 2 * pages / bandwidth", "late": "Poisson, mean 6 slots",
-        "very late": "Poisson, mean 3 * pages slots", "discarding": "signals within 5 slots after a crawl",
-        "fitted": "parameters learnt from crawls, without a copy at the start",
-    },
-)  # fmt: skip
-
-STEPS = (Bandwidth(0.0, 100.0), Bandwidth(133.0, 150.0), Bandwidth(266.0, 100.0))
-
-
 def _series(policy: str, population: Population, key: int, steps: tuple[Bandwidth, ...]) -> Floats:
     world = draw_world(population, LIMITS.horizon, key)
     run = simulate(world, scheduled(policy, population, steps[0].rate), steps)
@@ -240,39 +169,22 @@ def measure_steps(trial: Trial) -> Measures:
     population = Population.draw(NONE.draw, trial.pages, key)
     policy, _, how = trial.contestant.partition(", ")
     low, high = (Bandwidth(0.0, 100.0),), (Bandwidth(0.0, 150.0),)
-    steps = {"100": low, "150": high}.get(how, STEPS)
+    changing = (Bandwidth(0.0, 100.0), Bandwidth(133.0, 150.0), Bandwidth(266.0, 100.0))
+    steps = {"100": low, "150": high}.get(how, changing)
     series = _series(policy, population, key, steps)
     measures = {"accuracy": float(series[int(LIMITS.step_burn_in / LIMITS.window) :].mean())}
-    if steps is STEPS:
+    if steps is changing:
         little, much = (_series(policy, population, key, steady) for steady in (low, high))
         step = float(np.mean((much - little)[int(LIMITS.step_burn_in / LIMITS.window) :]))
-        measures["settles_up"] = _settling(series, much, step, STEPS[1].start)
-        measures["settles_down"] = _settling(series, little, step, STEPS[2].start)
+        measures["settles_up"] = _settling(series, much, step, changing[1].start)
+        measures["settles_down"] = _settling(series, little, step, changing[2].start)
     else:
         measures |= {"settles_up": np.nan, "settles_down": np.nan}
     ends = np.arange(1, len(series) + 1) * LIMITS.window
     return {**measures, **{f"accuracy@{end:g}": float(value) for end, value in zip(ends, series, strict=True)}}
 
 
-BANDWIDTH_CHANGE = Experiment(
-    name="bandwidth-change",
-    shows="Busa-Fekete et al. Fig. 9: after a bandwidth step GREEDY is at its new optimum within 10 units of time",
-    pages=(1000,),
-    repeats=2,
-    contestants=("greedy, 100", "greedy, 150", "greedy, 100-150-100", "lds, 100-150-100"),
-    measure=measure_steps,
-    pairs=(("greedy, 150", "greedy, 100"), ("greedy, 100-150-100", "lds, 100-150-100")),
-    settings={
-        **{name: COMMON[name] for name in ("mu", "delta", "parameters")},
-        "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": LIMITS.horizon, "burn_in": LIMITS.step_burn_in,
-        "settles": "time until, over 6 units, the gap to a steady bandwidth is below a tenth of the step in accuracy",
-    },
-)  # fmt: skip
-
-
 # Busa-Fekete et al. 2025 section 6.7: what happens when the quality of signals is not known exactly.
-
-NOISES = (0.0, 0.1, 0.2)
 
 
 def bounded_quantile(u: float, a: float, b: float) -> float:
@@ -295,13 +207,13 @@ def shaped_page(stream: np.random.Generator) -> tuple[float, float, float, float
 
 
 def corrupted(population: Population, noise: float, key: int) -> Population:
-    """What is believed when that share of every precision and recall is replaced by chance.
+    """Beliefs where that share of every precision and recall is replaced by chance.
 
     The papers print the recall without the factor before its noise, which would leave [0, 1].
     """
     rows = []
     for page in range(population.pages):
-        chance = page_stream(key, page, NOISE).random(2)
+        chance = page_stream(key, page, Stream.NOISE).random(2)
         precision = (1 - noise) * population.precision[page] + noise * chance[0]
         recall = (1 - noise) * population.lam[page] + noise * chance[1]
         rows.append(from_quality(population.mu[page], population.delta[page], precision, recall))
@@ -324,53 +236,24 @@ def measure_quality(trial: Trial) -> Measures:
 
 
 def _noisy(policy: str) -> tuple[str, ...]:
-    return tuple(f"{policy} noise {noise:g}" for noise in NOISES)
-
-
-CORRUPTED_SIGNALS = Experiment(
-    name="corrupted-signals",
-    shows="Busa-Fekete et al. Fig. 5: exact values bear wrong precision and recall better than trusting the best pages",
-    pages=(2000,),
-    repeats=4,
-    contestants=("baseline", "optimum", "greedy", *_noisy("greedy-cis-plus"), *_noisy("greedy-ncis")),
-    measure=measure_quality,
-    pairs=(
-        *((f"greedy-ncis noise {noise:g}", f"greedy-cis-plus noise {noise:g}") for noise in NOISES),
-        *((f"greedy-ncis noise {noise:g}", "greedy") for noise in NOISES),
-        *((f"greedy-cis-plus noise {noise:g}", "greedy") for noise in NOISES),
-    ),
-    settings={
-        "bandwidth": "0.05 * pages",
-        "burn_in": LIMITS.burn_in,
-        "measured_time": LIMITS.quality_measured,
-        "mu": "lognormal(0, 1.5), times 8.6 for the top pages",
-        "delta": "lognormal(ln .25, 1.2)",
-        "precision, recall": "Kumaraswamy(1.5, 3): highest 5 % for the top 5 % of pages, the rest for the others",
-        "parameters": "known but for the noise",
-    },
-)
+    return tuple(f"{policy} noise {noise:g}" for noise in LIMITS.noises)
 
 
 # Busa-Fekete et al. 2025 appendix E: how well precision and recall can be told from what crawls find.
 
 Bools = NDArray[np.bool_]
 
-VAGUE = Prior(alpha_shape=1.0, alpha_rate=1e-9, kappa_shape=1.0, kappa_rate=1e-9)
-"""So weak that the posterior's highest point is the maximum of the likelihood."""
-WARY = Prior(alpha_shape=1.0, alpha_rate=10.0, kappa_shape=1.0, kappa_rate=1.0)
-"""A page changes every ten units of time and one signal in two or so is true, give or take a lot."""
-
 
 def intervals(page: int, key: int, crawls: int | None) -> tuple[Floats, Ints, Bools, tuple[float, float]]:
     """(τ, signals, changed) of a page crawled at random moments, and its true precision and recall."""
-    draw = page_stream(key, page, PARAMETERS)
+    draw = page_stream(key, page, Stream.PARAMETERS)
     precision, recall = draw.uniform(0.2, 0.95, 2)
     delta = 1.0 / draw.uniform(2.0, 20.0)
     every = 1.0 / (delta * 4.0 ** draw.uniform(-1.0, 1.0))
     count = int(LIMITS.estimation_horizon / every) if crawls is None else crawls
-    times = np.cumsum(page_stream(key, page, VISITS).exponential(every, count))
+    times = np.cumsum(page_stream(key, page, Stream.VISITS).exponential(every, count))
     horizon = float(times[-1])
-    stream = page_stream(key, page, EVENTS)
+    stream = page_stream(key, page, Stream.EVENTS)
     changes = horizon * stream.random(stream.poisson(delta * horizon))
     announced = changes[stream.random(len(changes)) < recall]
     false = horizon * stream.random(stream.poisson(recall * delta * (1 - precision) / precision * horizon))
@@ -397,13 +280,17 @@ def measure_estimation(trial: Trial) -> Measures:
     key = run_key(trial.seed, trial.repeat)
     method, _, crawls = trial.contestant.partition(" after ")
     limit = int(crawls.removesuffix(" crawls")) if crawls else None
+    # So weak that the posterior's highest point is the maximum of the likelihood.
+    vague = Prior(alpha_shape=1.0, alpha_rate=1e-9, kappa_shape=1.0, kappa_rate=1e-9)
+    # A page changes every ten units of time and one signal in two or so is true, give or take a lot.
+    wary = Prior(alpha_shape=1.0, alpha_rate=10.0, kappa_shape=1.0, kappa_rate=1.0)
     errors = []
     for page in range(trial.pages):
         tau, heard, changed, (precision, recall) = intervals(page, key, limit)
         if method == "counted":
             guess = counted(heard, changed)
         else:
-            prior = VAGUE if method == "likelihood" else WARY
+            prior = vague if method == "likelihood" else wary
             posterior = fit_pages([0, len(tau)], tau, heard, changed, prior)
             gamma = float(heard.sum() / tau.sum())
             guess = quality(float(posterior.alpha[0]), float(posterior.kappa[0, 0]), gamma)
@@ -418,27 +305,126 @@ def measure_estimation(trial: Trial) -> Measures:
     }
 
 
-ESTIMATION = Experiment(
-    name="estimation",
-    shows="Busa-Fekete et al. Figs. 10, 11: counting intervals overstates precision and recall, the model does not",
-    pages=(200,),
-    repeats=3,
-    contestants=(
-        "counted", "likelihood", "posterior", "likelihood after 30 crawls", "posterior after 30 crawls",
-        "likelihood after 5 crawls", "posterior after 5 crawls",
+EXPERIMENTS = (
+    Experiment(
+        name="discrete",
+        shows="Busa-Fekete et al. 2025 Fig. 2: without signals GREEDY and LDS reach the continuous optimum",
+        pages=(100, 500, 1000),
+        repeats=3,
+        contestants=("baseline", "greedy", "lds"),
+        measure=partial(measure, NONE.draw),
+        pairs=(("greedy", "baseline"), ("lds", "baseline"), ("greedy", "lds")),
+        settings=COMMON,
     ),
-    measure=measure_estimation,
-    pairs=(
-        ("likelihood", "counted"), ("posterior", "likelihood"),
-        ("posterior after 30 crawls", "likelihood after 30 crawls"),
-        ("posterior after 5 crawls", "likelihood after 5 crawls"),
+    Experiment(
+        name="partial-signals",
+        shows="Busa-Fekete et al. 2025 Fig. 3: signals of some changes, none false, help at every size",
+        pages=(100, 500, 1000),
+        repeats=3,
+        contestants=("baseline", "optimum", "greedy", "greedy-cis"),
+        measure=partial(measure, PARTIAL.draw),
+        pairs=(("greedy-cis", "greedy"), ("greedy-cis", "optimum")),
+        settings={**COMMON, "lambda": "Beta(.25,.25)", "nu": 0},
     ),
-    settings={
-        "accuracy": "1 - root mean square error of precision and recall",
-        "horizon": LIMITS.estimation_horizon,
-        "precision, recall": "U(.2, .95)",
-        "mean time between changes": "U(2, 20)",
-        "crawls per change": "4^U(-1, 1), at random moments",
-        "prior of 'posterior'": "alpha ~ Gamma(1, 10), kappa ~ Gamma(1, 1)",
-    },
+    Experiment(
+        name="false-signals",
+        shows="Busa-Fekete et al. 2025 Fig. 4: with false signals only the exact crawl value is best at every size",
+        pages=(100, 500, 1000),
+        repeats=3,
+        contestants=(
+            "baseline", "optimum", "greedy", "greedy-cis", "greedy-ncis-1", "greedy-ncis-2", "greedy-ncis",
+        ),
+        measure=partial(measure, NOISY.draw),
+        pairs=(
+            ("greedy-ncis", "greedy"), ("greedy-ncis", "optimum"), ("greedy-cis", "greedy"),
+            ("greedy-ncis-1", "greedy"),
+            ("greedy-ncis-2", "greedy"), ("greedy-ncis", "greedy-ncis-2"),
+        ),
+        settings={**COMMON, "lambda": "Beta(.25,.25)", "nu": "U(.1,.6)"},
+    ),
+    Experiment(
+        name="corrupted-signals",
+        shows="Busa-Fekete et al. Fig. 5: exact values bear wrong precision and recall better than trusting the best "
+        "pages",
+        pages=(2000,),
+        repeats=4,
+        contestants=("baseline", "optimum", "greedy", *_noisy("greedy-cis-plus"), *_noisy("greedy-ncis")),
+        measure=measure_quality,
+        pairs=(
+            *((f"greedy-ncis noise {noise:g}", f"greedy-cis-plus noise {noise:g}") for noise in LIMITS.noises),
+            *((f"greedy-ncis noise {noise:g}", "greedy") for noise in LIMITS.noises),
+            *((f"greedy-cis-plus noise {noise:g}", "greedy") for noise in LIMITS.noises),
+        ),
+        settings={
+            "bandwidth": "0.05 * pages",
+            "burn_in": LIMITS.burn_in,
+            "measured_time": LIMITS.quality_measured,
+            "mu": "lognormal(0, 1.5), times 8.6 for the top pages",
+            "delta": "lognormal(ln .25, 1.2)",
+            "precision, recall": "Kumaraswamy(1.5, 3): highest 5 % for the top 5 % of pages, the rest for the others",
+            "parameters": "known but for the noise",
+        },
+    ),
+    Experiment(
+        name="delayed-signals",
+        shows="Busa-Fekete et al. Fig. 8: late signals cost most at a loose bandwidth; very late ones need a fit",
+        pages=(100, 500),
+        repeats=3,
+        contestants=(
+            "baseline", "optimum", "greedy", "greedy-ncis", "greedy-ncis, late", "greedy-ncis, late, discarding",
+            "greedy-ncis, very late", "greedy-ncis, very late, fitted",
+        ),
+        measure=measure_delays,
+        pairs=(
+            ("greedy-ncis, late", "greedy-ncis"), ("greedy-ncis, late, discarding", "greedy-ncis, late"),
+            ("greedy-ncis, very late", "greedy"), ("greedy-ncis, very late, fitted", "greedy"),
+            ("greedy-ncis, very late, fitted", "greedy-ncis, very late"),
+        ),
+        settings={
+            **COMMON, "lambda": "Beta(.25,.25)", "nu": "U(.1,.6)", "burn_in": "110 + 2 * pages / bandwidth",
+            "late": "Poisson, mean 6 slots",
+            "very late": "Poisson, mean 3 * pages slots", "discarding": "signals within 5 slots after a crawl",
+            "fitted": "parameters learnt from crawls, without a copy at the start",
+        },
+    ),
+    Experiment(
+        name="bandwidth-change",
+        shows="Busa-Fekete et al. Fig. 9: after a bandwidth step GREEDY is at its new optimum within 10 units of time",
+        pages=(1000,),
+        repeats=2,
+        contestants=("greedy, 100", "greedy, 150", "greedy, 100-150-100", "lds, 100-150-100"),
+        measure=measure_steps,
+        pairs=(("greedy, 150", "greedy, 100"), ("greedy, 100-150-100", "lds, 100-150-100")),
+        settings={
+            **{name: COMMON[name] for name in ("mu", "delta", "parameters")},
+            "bandwidth": "100, from 133 on 150, from 266 on 100", "horizon": LIMITS.horizon,
+            "burn_in": LIMITS.step_burn_in,
+            "settles": "time until, over 6 units, the gap to a steady bandwidth is below a tenth of the step in "
+            "accuracy",
+        },
+    ),
+    Experiment(
+        name="estimation",
+        shows="Busa-Fekete et al. Figs. 10, 11: counting intervals overstates precision and recall, the model does not",
+        pages=(200,),
+        repeats=3,
+        contestants=(
+            "counted", "likelihood", "posterior", "likelihood after 30 crawls", "posterior after 30 crawls",
+            "likelihood after 5 crawls", "posterior after 5 crawls",
+        ),
+        measure=measure_estimation,
+        pairs=(
+            ("likelihood", "counted"), ("posterior", "likelihood"),
+            ("posterior after 30 crawls", "likelihood after 30 crawls"),
+            ("posterior after 5 crawls", "likelihood after 5 crawls"),
+        ),
+        settings={
+            "accuracy": "1 - root mean square error of precision and recall",
+            "horizon": LIMITS.estimation_horizon,
+            "precision, recall": "U(.2, .95)",
+            "mean time between changes": "U(2, 20)",
+            "crawls per change": "4^U(-1, 1), at random moments",
+            "prior of 'posterior'": "alpha ~ Gamma(1, 10), kappa ~ Gamma(1, 1)",
+        },
+    ),
 )  # fmt: skip

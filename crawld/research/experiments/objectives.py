@@ -1,4 +1,4 @@
-"""Which cost a policy minimises, judged by all of them; and crawld beside its peers."""
+"""Policies by the cost that they minimise, judged by all costs; and crawld beside its peers."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from crawld.research.crawler import scheduled
 from crawld.research.engine import SimulatedCrawler, simulate
 from crawld.research.experiments.ncis import NONE
 from crawld.research.online_crawler import OnlineCrawler
-from crawld.research.peers import peer_crawler
+from crawld.research.peers import PEERS, peer_crawler
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Population, draw_world, run_key
 
@@ -24,6 +24,12 @@ class ExperimentsObjectivesLimits:
     measured: float = 300.0
     peer_burn_in: float = 300.0
     peer_measured: float = 100.0
+    budgets: tuple[str, ...] = ("", ", 4 a day")
+    """Visits to each page, by what follows the contestant's name: one a day, or four."""
+    contestants: tuple[str, ...] = (
+        "uniform", "nutch-adaptive", "stormcrawler-adaptive", "changedetection.io", "miniflux-frequency", "greedy",
+        "greedy-ncis learnt",
+    )  # fmt: skip
 
 
 LIMITS = ExperimentsObjectivesLimits()
@@ -64,28 +70,6 @@ def measure_objectives(trial: Trial) -> Measures:
     }
 
 
-OBJECTIVES = Experiment(
-    name="objectives",
-    shows="policies for freshness, harmonic penalty and age, each judged by all three",
-    pages=(200,),
-    repeats=5,
-    contestants=(*FORMULAS, "greedy", "greedy-harmonic", "greedy-age", "lambdacrawl"),
-    measure=measure_objectives,
-    pairs=(
-        ("greedy", "greedy-harmonic"), ("greedy", "greedy-age"), ("greedy-harmonic", "lambdacrawl"),
-        ("greedy", "freshness optimum"),
-    ),
-    settings={
-        "bandwidth": "0.2 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured,
-        "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share never crawled while measured",
-    },
-)  # fmt: skip
-
-BUDGETS = {"": 1.0, ", 4 a day": 4.0}
-SHOWN_PEERS = ("nutch-adaptive", "stormcrawler-adaptive", "changedetection.io", "miniflux-frequency")
-"""The best known; `python -m benchmarks.freshness` has all."""
-
-
 def weekly_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
     """Equal importance; change rates a day spread widely about once a week."""
     return 1.0, float(stream.lognormal(np.log(1.0 / 7.0), 2.0)), 0.0, 0.0
@@ -99,7 +83,7 @@ def measure_peers(trial: Trial) -> Measures:
     name, _, often = trial.contestant.partition(", ")
     bandwidth = trial.pages * (4.0 if often else 1.0)
     crawler: SimulatedCrawler
-    if name in SHOWN_PEERS:
+    if name in PEERS:
         crawler = peer_crawler(name, world, copies=False)
     elif name == "greedy-ncis learnt":
         crawler = OnlineCrawler("greedy-ncis", world, bandwidth, copies=False)
@@ -114,22 +98,39 @@ def measure_peers(trial: Trial) -> Measures:
     }
 
 
-_CONTESTANTS = ("uniform", *SHOWN_PEERS, "greedy", "greedy-ncis learnt")
-PEER_COMPARISON = Experiment(
-    name="peers",
-    shows="crawld beside the revisit rules of Nutch, StormCrawler, changedetection.io and miniflux, same budget",
-    pages=(60,),
-    repeats=3,
-    contestants=tuple(f"{name}{budget}" for budget in BUDGETS for name in _CONTESTANTS),
-    measure=measure_peers,
-    pairs=tuple(
-        (f"greedy-ncis learnt{budget}", f"{name}{budget}")
-        for budget in BUDGETS for name in _CONTESTANTS if name != "greedy-ncis learnt"
+EXPERIMENTS = (
+    Experiment(
+        name="objectives",
+        shows="policies for freshness, harmonic penalty and age, each judged by all three",
+        pages=(200,),
+        repeats=5,
+        contestants=(*FORMULAS, "greedy", "greedy-harmonic", "greedy-age", "lambdacrawl"),
+        measure=measure_objectives,
+        pairs=(
+            ("greedy", "greedy-harmonic"), ("greedy", "greedy-age"), ("greedy-harmonic", "lambdacrawl"),
+            ("greedy", "freshness optimum"),
+        ),
+        settings={
+            "bandwidth": "0.2 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured,
+            "mu": "U(0,1)", "delta": "U(0,1)", "parameters": "known", "starved": "share never crawled while measured",
+        },
     ),
-    settings={
-        "bandwidth": "1 or 4 crawls per page and day",
-        "burn_in": LIMITS.peer_burn_in, "measured_time": LIMITS.peer_measured,
-        "mu": 1, "delta": "lognormal(ln 1/7, 2) a day", "signals": "none", "start": "no copies",
-        "parameters": "known, but for 'learnt' and the peers",
-    },
+    Experiment(
+        name="peers",
+        shows="crawld beside the revisit rules of Nutch, StormCrawler, changedetection.io and miniflux, same budget",
+        pages=(60,),
+        repeats=3,
+        contestants=tuple(f"{name}{budget}" for budget in LIMITS.budgets for name in LIMITS.contestants),
+        measure=measure_peers,
+        pairs=tuple(
+            (f"greedy-ncis learnt{budget}", f"{name}{budget}")
+            for budget in LIMITS.budgets for name in LIMITS.contestants if name != "greedy-ncis learnt"
+        ),
+        settings={
+            "bandwidth": "1 or 4 crawls per page and day",
+            "burn_in": LIMITS.peer_burn_in, "measured_time": LIMITS.peer_measured,
+            "mu": 1, "delta": "lognormal(ln 1/7, 2) a day", "signals": "none", "start": "no copies",
+            "parameters": "known, but for 'learnt' and the peers",
+        },
+    ),
 )  # fmt: skip

@@ -26,13 +26,17 @@ from crawld.choose.policies import POLICIES
 from crawld.research.crawler import scheduled
 from crawld.research.engine import settle_accounts, simulate
 from crawld.research.trial import Experiment, Measures, Trial
-from crawld.research.world import VISITS, Floats, Population, draw_world, page_stream, run_key
+from crawld.research.world import Floats, Population, Stream, draw_world, page_stream, run_key
 
 
 @dataclass(frozen=True)
 class PapersLimits:
     """Numbers that bound and tune this module."""
 
+    utilities: tuple[str, ...] = ("uniform utility", "zipf utility")
+    azar_policies: tuple[str, ...] = ("optimum", "azar", "change-rate", "utility-proportional", "uniform")
+    order_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Changes per visit."""
     visited: float = 0.1
     burn_in: float = 60.0
     measured: float = 200.0
@@ -69,9 +73,6 @@ def zipf_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
     return float(utility), float(stream.random()), 0.0, 0.0
 
 
-RECIPES = {"uniform utility": uniform_page, "zipf utility": zipf_page}
-
-
 def rates_of(policy: str, mu: Floats, delta: Floats, bandwidth: float) -> Floats:
     """Visits per unit of time to each page."""
     match policy:
@@ -86,14 +87,13 @@ def rates_of(policy: str, mu: Floats, delta: Floats, bandwidth: float) -> Floats
     return uniform(mu, delta, bandwidth)
 
 
-SIMULATED = {"azar": "lds", "optimum": "freshness-optimal", "change-rate": "freshness-optimal", "uniform": "uniform"}
-
-
 def measure(trial: Trial) -> Measures:
     """Utility of fresh copies: by formula, at even intervals and at random moments, and simulated where possible."""
     policy, utility = trial.contestant.split(", ")
     key = run_key(trial.seed, trial.repeat)
-    population = Population.draw(RECIPES[utility], trial.pages, key)
+    population = Population.draw(
+        {"uniform utility": uniform_page, "zipf utility": zipf_page}[utility], trial.pages, key
+    )
     mu, delta = population.mu, population.delta
     bandwidth = LIMITS.visited * trial.pages
     rates = rates_of(policy, mu, delta, bandwidth)
@@ -103,38 +103,22 @@ def measure(trial: Trial) -> Measures:
         "even": even,
         "at_random": weighted(mu, freshness(delta, rates, VisitOrder.PURELY_RANDOM)),
     }
-    if policy in SIMULATED:
+    simulated = {
+        "azar": "lds",
+        "optimum": "freshness-optimal",
+        "change-rate": "freshness-optimal",
+        "uniform": "uniform",
+    }
+    if policy in simulated:
         blind = np.ones_like(mu) if policy == "change-rate" else mu
         believed = Population(blind, delta, population.lam, population.nu)
         world = draw_world(population, LIMITS.burn_in + LIMITS.measured, key)
-        run = simulate(world, scheduled(SIMULATED[policy], believed, bandwidth), bandwidth)
+        run = simulate(world, scheduled(simulated[policy], believed, bandwidth), bandwidth)
         measures["accuracy"] = run.ledger().accuracy(LIMITS.burn_in, world.horizon)
     return measures
 
 
-_POLICIES = ("optimum", "azar", "change-rate", "utility-proportional", "uniform")
-AZAR = Experiment(
-    name="azar",
-    shows="Azar et al. 2018 Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
-    pages=(500, 1000),
-    repeats=3,
-    contestants=tuple(f"{policy}, {utility}" for utility in RECIPES for policy in _POLICIES),
-    measure=measure,
-    pairs=tuple(
-        (f"azar, {utility}", f"{other}, {utility}") for utility in RECIPES for other in _POLICIES if other != "azar"
-    ),
-    settings={
-        "bandwidth": "0.1 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured, "delta": "U(0,1)",
-        "mu": "U(0,1), or Zipf with exponent 2 on 1..10000", "even, at_random": "by formula for the same rates",
-        "accuracy": "simulated, but for utility-proportional",
-    },
-)  # fmt: skip
-
-
-ORDER_RATIOS = (0.5, 1.0, 2.0)
 TABLE_5 = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-TABLE_6_DAYS = np.array([1.0, 7.0, 30.0, 120.0, 365.0])
-TABLE_6_SHARES = np.array([0.23, 0.15, 0.16, 0.16, 0.30])
 ALLOCATIONS = {
     "uniform": uniform,
     "proportional": proportional,
@@ -145,8 +129,9 @@ ALLOCATIONS = {
 
 def table_6(pages: int) -> Floats:
     """Change rates per day of so many pages in the shares of the table."""
-    ends = np.round(np.cumsum(TABLE_6_SHARES) * pages).astype(int)
-    return np.repeat(1.0 / TABLE_6_DAYS, np.diff(ends, prepend=0))
+    days, shares = np.array([1.0, 7.0, 30.0, 120.0, 365.0]), np.array([0.23, 0.15, 0.16, 0.16, 0.30])
+    ends = np.round(np.cumsum(shares) * pages).astype(int)
+    return np.repeat(1.0 / days, np.diff(ends, prepend=0))
 
 
 def measure_allocation(trial: Trial) -> Measures:
@@ -174,35 +159,6 @@ def measure_allocation(trial: Trial) -> Measures:
     return measures
 
 
-ALLOCATION = Experiment(
-    name="allocation",
-    shows="Cho & Garcia-Molina Tables 5, 6: rates best for freshness and for age; proportional ones fall short",
-    pages=(300,),
-    repeats=3,
-    contestants=(
-        "table 5, freshness-optimal", "table 5, age-optimal",
-        *(f"table 6, {name}" for name in ("proportional", "uniform", "freshness-optimal", "age-optimal")),
-    ),
-    measure=measure_allocation,
-    pairs=(
-        ("table 6, uniform", "table 6, proportional"), ("table 6, freshness-optimal", "table 6, uniform"),
-    ),
-    settings={
-        "table 5": "5 pages changing 1..5 times a day, 5 visits a day in all",
-        "table 6": "23/15/16/16/30 % of pages change every 1/7/30/120/365 days; a visit a month each",
-        "freshness, age": "by formula, in days", "accuracy": "simulated, but for table 5 and age-optimal",
-        "burn_in": LIMITS.allocation_burn_in, "horizon": LIMITS.allocation_horizon,
-    },
-)  # fmt: skip
-
-
-ORDER_OF = {
-    VisitOrder.FIXED: fixed_order,
-    VisitOrder.RANDOM: random_order,
-    VisitOrder.PURELY_RANDOM: purely_random_order,
-}
-
-
 def measure_orders(trial: Trial) -> Measures:
     """Pages alike, each visited once per unit of time on average, in one of three orders; by formula beside it."""
     name, ratio = trial.contestant.split(", r = ")
@@ -210,7 +166,12 @@ def measure_orders(trial: Trial) -> Measures:
     none, rates = np.zeros(trial.pages), np.ones(trial.pages)
     key = run_key(trial.seed, trial.repeat)
     world = draw_world(Population(np.ones(trial.pages), delta, none, none), LIMITS.orders_horizon, key)
-    visits = ORDER_OF[order](rates, page_stream(key, 0, VISITS))
+    make_order = {
+        VisitOrder.FIXED: fixed_order,
+        VisitOrder.RANDOM: random_order,
+        VisitOrder.PURELY_RANDOM: purely_random_order,
+    }[order]
+    visits = make_order(rates, page_stream(key, 0, Stream.VISITS))
     times, pages = zip(*takewhile(lambda visit: visit[0] < LIMITS.orders_horizon, visits), strict=True)
     ledger = settle_accounts(world, np.array(times), np.array(pages))
     span = 20.0, LIMITS.orders_horizon
@@ -220,25 +181,6 @@ def measure_orders(trial: Trial) -> Measures:
         "age": ledger.age(*span),
         "age_formula": float(age(delta, rates, order)[0]),
     }
-
-
-ORDERS = Experiment(
-    name="orders",
-    shows="Cho & Garcia-Molina 2000 Table 2: freshness and age of fixed, random and purely random order",
-    pages=(200,),
-    repeats=5,
-    contestants=tuple(f"{order}, r = {ratio:g}" for ratio in ORDER_RATIOS for order in VisitOrder),
-    measure=measure_orders,
-    pairs=tuple(
-        (f"{a}, r = {ratio:g}", f"{b}, r = {ratio:g}")
-        for ratio in ORDER_RATIOS
-        for a, b in ((VisitOrder.FIXED, VisitOrder.RANDOM), (VisitOrder.RANDOM, VisitOrder.PURELY_RANDOM))
-    ),
-    settings={
-        "r": "changes per visit", "bandwidth": "1 visit per page and unit of time", "horizon": LIMITS.orders_horizon,
-        "burn_in": 20, "formula, age_formula": "Table 2",
-    },
-)  # fmt: skip
 
 
 # Kolobov et al. 2019 section 7: which penalty to optimise, and what complete signals are worth.
@@ -281,7 +223,7 @@ def paper_costs(rates: Floats, population: Population, announced: NDArray[np.boo
 
 
 def measure_costs(trial: Trial) -> Measures:
-    """What a policy costs in simulation and, where the paper has a formula, by that."""
+    """Measures the costs of a policy in simulation and, where the paper has a formula, by that."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(observed_page, trial.pages, key)
     bandwidth = LIMITS.lambda_visited * trial.pages
@@ -300,24 +242,83 @@ def measure_costs(trial: Trial) -> Measures:
     return measures
 
 
-LAMBDACRAWL = Experiment(
-    name="lambdacrawl",
-    shows="Kolobov et al. Figs. 1, 2: the harmonic and the binary cost of each policy, by formula and in simulation",
-    pages=(1000,),
-    repeats=3,
-    contestants=(
-        "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "binary-lambdacrawl-epsilon", "uniform",
-        "proportional", "greedy-harmonic", "greedy-ncis",
+EXPERIMENTS = (
+    Experiment(
+        name="orders",
+        shows="Cho & Garcia-Molina 2000 Table 2: freshness and age of fixed, random and purely random order",
+        pages=(200,),
+        repeats=5,
+        contestants=tuple(f"{order}, r = {ratio:g}" for ratio in LIMITS.order_ratios for order in VisitOrder),
+        measure=measure_orders,
+        pairs=tuple(
+            (f"{a}, r = {ratio:g}", f"{b}, r = {ratio:g}")
+            for ratio in LIMITS.order_ratios
+            for a, b in ((VisitOrder.FIXED, VisitOrder.RANDOM), (VisitOrder.RANDOM, VisitOrder.PURELY_RANDOM))
+        ),
+        settings={
+            "r": "changes per visit", "bandwidth": "1 visit per page and unit of time",
+            "horizon": LIMITS.orders_horizon,
+            "burn_in": 20, "formula, age_formula": "Table 2",
+        },
     ),
-    measure=measure_costs,
-    pairs=(
-        ("lambdacrawl", "binary-lambdacrawl"), ("lambdacrawl", "lambdacrawl-approximate"), ("lambdacrawl", "uniform"),
-        ("uniform", "proportional"), ("greedy-harmonic", "lambdacrawl"), ("greedy-ncis", "lambdacrawl"),
+    Experiment(
+        name="allocation",
+        shows="Cho & Garcia-Molina Tables 5, 6: rates best for freshness and for age; proportional ones fall short",
+        pages=(300,),
+        repeats=3,
+        contestants=(
+            "table 5, freshness-optimal", "table 5, age-optimal",
+            *(f"table 6, {name}" for name in ("proportional", "uniform", "freshness-optimal", "age-optimal")),
+        ),
+        measure=measure_allocation,
+        pairs=(
+            ("table 6, uniform", "table 6, proportional"), ("table 6, freshness-optimal", "table 6, uniform"),
+        ),
+        settings={
+            "table 5": "5 pages changing 1..5 times a day, 5 visits a day in all",
+            "table 6": "23/15/16/16/30 % of pages change every 1/7/30/120/365 days; a visit a month each",
+            "freshness, age": "by formula, in days", "accuracy": "simulated, but for table 5 and age-optimal",
+            "burn_in": LIMITS.allocation_burn_in, "horizon": LIMITS.allocation_horizon,
+        },
     ),
-    settings={
-        "bandwidth": "0.2 * pages a day", "burn_in": LIMITS.lambda_burn_in, "measured_time": LIMITS.lambda_measured,
-        "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
-        "complete": LIMITS.complete, "epsilon": LIMITS.epsilon, "parameters": "known",
-        "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
-    },
+    Experiment(
+        name="azar",
+        shows="Azar et al. 2018 Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
+        pages=(500, 1000),
+        repeats=3,
+        contestants=tuple(f"{policy}, {utility}" for utility in LIMITS.utilities for policy in LIMITS.azar_policies),
+        measure=measure,
+        pairs=tuple(
+            (f"azar, {utility}", f"{other}, {utility}")
+            for utility in LIMITS.utilities for other in LIMITS.azar_policies if other != "azar"
+        ),
+        settings={
+            "bandwidth": "0.1 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured, "delta": "U(0,1)",
+            "mu": "U(0,1), or Zipf with exponent 2 on 1..10000", "even, at_random": "by formula for the same rates",
+            "accuracy": "simulated, but for utility-proportional",
+        },
+    ),
+    Experiment(
+        name="lambdacrawl",
+        shows="Kolobov et al. Figs. 1, 2: the harmonic and the binary cost of each policy, by formula and in "
+        "simulation",
+        pages=(1000,),
+        repeats=3,
+        contestants=(
+            "lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl", "binary-lambdacrawl-epsilon", "uniform",
+            "proportional", "greedy-harmonic", "greedy-ncis",
+        ),
+        measure=measure_costs,
+        pairs=(
+            ("lambdacrawl", "binary-lambdacrawl"), ("lambdacrawl", "lambdacrawl-approximate"),
+            ("lambdacrawl", "uniform"),
+            ("uniform", "proportional"), ("greedy-harmonic", "lambdacrawl"), ("greedy-ncis", "lambdacrawl"),
+        ),
+        settings={
+            "bandwidth": "0.2 * pages a day", "burn_in": LIMITS.lambda_burn_in, "measured_time": LIMITS.lambda_measured,
+            "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
+            "complete": LIMITS.complete, "epsilon": LIMITS.epsilon, "parameters": "known",
+            "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
+        },
+    ),
 )  # fmt: skip

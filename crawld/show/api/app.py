@@ -6,10 +6,12 @@ import json
 import os
 import socket
 import stat
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from crawld.model.access import shared_with_group
 from crawld.model.errors import InputError, StoreError
@@ -17,14 +19,14 @@ from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
+from crawld.show.actions import Steered
 from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import CONTROL, actor_of, errors_are_sentences, read_body, status
+from crawld.show.api.refusals import CONTROL, Handler, actor_of, errors_are_sentences, read_body, status
 from crawld.show.api.routes import add_v1
-from crawld.store.contract import Action
-from crawld.store.control import Steered
+from crawld.store.settings import Action
 
 
 @dataclass(frozen=True)
@@ -181,9 +183,23 @@ async def _reload(request: web.Request) -> web.Response:
     )
 
 
-def control_app(parts: EndpointParts, listener: Listener) -> web.Application:
+def _refuse_while(starting: Callable[[], str | None]) -> Middleware:
+    """Answers nothing but the status while the daemon starts: there is nothing to steer or to read yet."""
+
+    @web.middleware
+    async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if (how_far := starting()) is not None and request.path not in {"/status", PROOF}:
+            return web.json_response({"error": f"crawld is starting ({how_far}): try again in a moment"}, status=503)
+        return await handler(request)
+
+    return refuse
+
+
+def control_app(
+    parts: EndpointParts, listener: Listener, starting: Callable[[], str | None] = lambda: None
+) -> web.Application:
     """The routes over a daemon's control, and version 1 of the API."""
-    app = web.Application(middlewares=[errors_are_sentences])
+    app = web.Application(middlewares=[errors_are_sentences, _refuse_while(starting)])
     app[CONTROL], app[LISTENER] = parts.control, listener
     add_v1(app, parts)
     add_metrics(app, parts.metrics)
@@ -254,13 +270,16 @@ def _unlink_own(path: Path, inode: int) -> None:
 class ControlServer:
     """Serves the control interface until cancelled."""
 
-    def __init__(self, parts: EndpointParts, path: Path, listener: Listener) -> None:
-        self._parts, self._listener = parts, listener
+    def __init__(
+        self, parts: EndpointParts, path: Path, listener: Listener, starting: Callable[[], str | None] = lambda: None
+    ) -> None:
+        """`starting` says how far a start is, None once slots are served."""
+        self._parts, self._listener, self._starting = parts, listener, starting
         self.path = path
 
     async def run(self) -> None:
         """Open the socket and answer; the socket goes when we go."""
-        app = control_app(self._parts, self._listener)
+        app = control_app(self._parts, self._listener, self._starting)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
         inode = None

@@ -9,13 +9,17 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from crawld.crawl.reads import FreshReads
 from crawld.model.errors import InputError
 from crawld.model.metrics import Metrics
 from crawld.model.mistakes import mistakes
 from crawld.model.web import Clock
+from crawld.pages.documents import StoredTexts
+from crawld.show.actions import Control
 from crawld.show.api.refusals import read_body
-from crawld.store.control import Control, Copies, FreshReads
-from crawld.store.views import ChangeEvents, PageTexts, ReadModel
+from crawld.store.changes import ChangeSignal
+from crawld.store.read_model import SqlReadModel
+from crawld.store.views import Copies
 
 BODY_BYTES = 2**20
 """Of a request: what is parsed in one go stops the loop for some 10 ms at the most."""
@@ -31,12 +35,12 @@ class RequestModel(BaseModel):
 class EndpointParts:
     """What endpoints answer from."""
 
-    read: ReadModel
+    read: SqlReadModel
     control: Control
     copies: Copies
     fresh: FreshReads
-    texts: PageTexts
-    events: ChangeEvents
+    texts: StoredTexts
+    events: ChangeSignal
     clock: Clock
     metrics: Metrics
 

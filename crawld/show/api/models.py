@@ -11,8 +11,8 @@ from crawld.model.page import MAX_IMPORTANCE, Mark, PageState
 from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise_given
 from crawld.model.usage import PageUse
+from crawld.show.actions import Refreshed
 from crawld.show.api.endpoints import RequestModel
-from crawld.store.control import Refreshed
 from crawld.store.views import PageLine, PageSort, PageView, SearchHit, Version
 
 

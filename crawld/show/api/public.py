@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from crawld.crawl.pushes import Pushes
 from crawld.model.errors import InputError, StoreError
 from crawld.show.api.access import LOGIN, Access, guarded_by, log_in
 from crawld.show.api.copies import copy, place_among
@@ -34,7 +35,6 @@ from crawld.show.api.refusals import (
     status,
 )
 from crawld.show.api.routes import add_v1
-from crawld.store.control import Inbox
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ TAKEN = "another program has this port; set api.listen to another one, or to nul
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
 """What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
-INBOX = web.AppKey("inbox", Inbox)
+INBOX = web.AppKey("inbox", Pushes)
 READING = web.AppKey("reading", asyncio.Semaphore)
 
 
@@ -314,7 +314,7 @@ async def serve_directory(
 
 
 def public_app(
-    inbox: Inbox, parts: EndpointParts, access: Access, listener: Listener, *outer: Middleware
+    inbox: Pushes, parts: EndpointParts, access: Access, listener: Listener, *outer: Middleware
 ) -> web.Application:
     """The routes. `outer` come before every other middleware."""
     guard = guarded_by(access, Strangers(time.monotonic))

@@ -33,7 +33,8 @@ from crawld.show.api.models import (
     Versions,
 )
 from crawld.show.api.refusals import RefusedError, use_denied
-from crawld.store.contract import Action, FreshnessPoint
+from crawld.store.batch import FreshnessPoint
+from crawld.store.settings import Action
 from crawld.store.views import (
     CalibrationLine,
     HostLine,

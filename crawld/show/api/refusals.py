@@ -12,8 +12,8 @@ from aiohttp import web
 
 from crawld.model.errors import CrawldError, StoreError
 from crawld.model.usage import PageUse
+from crawld.show.actions import Control
 from crawld.show.api.listener import LISTENER
-from crawld.store.control import Control
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from crawld.show.api import copies, following, models, reading, steering
 from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, adapter, add_routes
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 
 # The OpenAPI 3.1 description, made from the models that check requests and write answers.

@@ -10,6 +10,7 @@ from crawld.model.errors import InputError
 from crawld.model.host import host_name
 from crawld.model.page import BY_HAND
 from crawld.model.url import normalise
+from crawld.show.actions import Steered
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import (
     ActionAnswer,
@@ -34,8 +35,7 @@ from crawld.show.api.reading import action_answer
 from crawld.show.api.reading import read as read_marks
 from crawld.show.api.reading import rules as read_rules
 from crawld.show.api.refusals import actor_of
-from crawld.store.contract import Action
-from crawld.store.control import Steered
+from crawld.store.settings import Action
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from crawld.model.units import many
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
 from crawld.show.dashboard.rendering import Expected, Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
-from crawld.store.contract import FreshnessPoint
+from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overdue, Overview, SlotLine
 
 

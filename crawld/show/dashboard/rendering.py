@@ -12,11 +12,12 @@ from markupsafe import Markup, escape
 
 from crawld import __version__
 from crawld.model.errors import CrawldError
+from crawld.pages.documents import StoredTexts
+from crawld.show.actions import Control
 from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
 from crawld.show.dashboard import words
-from crawld.store.contract import Action
-from crawld.store.control import Control
-from crawld.store.views import PageTexts, ReadModel
+from crawld.store.read_model import SqlReadModel
+from crawld.store.settings import Action
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ class Sources:
     """The daemon, what it has committed, the texts of copies, the time, and what opens the feed of changes."""
 
     def __init__(
-        self, control: Control, reading: ReadModel, texts: PageTexts, now: Callable[[], float], feed_key: str = ""
+        self, control: Control, reading: SqlReadModel, texts: StoredTexts, now: Callable[[], float], feed_key: str = ""
     ) -> None:
         self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
         self.forecasts = CachedForecasts(control, now)

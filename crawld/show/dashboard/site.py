@@ -14,7 +14,7 @@ from crawld.show.dashboard import acting as ignoring
 from crawld.show.dashboard import changes as difference
 from crawld.show.dashboard import forecast as calibration
 from crawld.show.dashboard.rendering import Renderer, Sources, View
-from crawld.store.contract import Action
+from crawld.store.settings import Action
 
 
 @dataclass(frozen=True)

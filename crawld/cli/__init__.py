@@ -105,7 +105,7 @@ def _given_sentence(error: Exception) -> str | None:
 
 
 def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out: allocations fail, and so do threads and libraries that find no room."""
+    """Tells whether memory ran out: allocations fail, and so do threads and libraries that find no room."""
     while error is not None:
         no_room = isinstance(error, RuntimeError | ImportError) and any(words in str(error) for words in NO_ROOM)
         if isinstance(error, MemoryError) or no_room or getattr(error, "errno", None) == errno.ENOMEM:

@@ -93,7 +93,7 @@ def _examine(config_file: Path | None) -> Findings:
 
 
 def _rule_errors(config_file: Path | None) -> list[str]:
-    """What is wrong with the rules of a file in which other settings are wrong too."""
+    """Returns what is wrong with the rules of a file in which other settings are wrong too."""
     from crawld.main.checks import digest_rules
 
     try:

@@ -35,12 +35,12 @@ def compared_blocks(
 
 
 def rule_of(url: str, config_file: Path | None, database: str | None = None) -> DigestRule:
-    """What of a page is compared, by the settings and by what was marked on the dashboard."""
+    """Returns what of a page is compared, by the settings and by what was marked on the dashboard."""
     return rules_of(config_file, database)(url)
 
 
 def rules_of(config_file: Path | None, database: str | None = None) -> DigestRules:
-    """What of pages is compared, by the settings and by what was marked on the dashboard."""
+    """Returns what of pages is compared, by the settings and by what was marked on the dashboard."""
     rules = DigestRules([DigestRule(**rule.model_dump()) for rule in load(config_file).digest])
     rules.change_marks(parse_marks(read(config_file, database, lambda reader: reader.setting(MARKS))))
     return rules
@@ -69,7 +69,7 @@ def compared(copy: Copy, config_file: Path | None, database: str | None = None) 
 def compared_figures(
     copy: Copy | Gone | None, config_file: Path | None, database: str | None = None
 ) -> dict[str, Any] | None:
-    """What is compared and what is left out, in figures; None where no copy is kept."""
+    """Returns what is compared and what is left out, in figures; None where no copy is kept."""
     if not isinstance(copy, Copy):
         return None
     rule, text = compared(copy, config_file, database)

@@ -74,7 +74,7 @@ def command(no_open: bool, config_file: Path | None, database: str | None) -> No
     settings = load(config_file, {"database": database})
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
-    if look(config_file, database, "/status", REMOTE_LIMITS.look_seconds).state == "not_running":
+    if look(config_file, database, "/v1/status", REMOTE_LIMITS.look_seconds).state == "not_running":
         raise CrawldError("no daemon runs with this database: start it with `crawld run`, or go to where it runs")
     link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)
@@ -105,7 +105,7 @@ def own_listener(settings: Settings) -> str:
 
 
 def _answer(address: str, nonce: str) -> str:
-    """What a listener says to the nonce; empty where it says nothing of use."""
+    """Returns what a listener says to the nonce; empty where it says nothing of use."""
     connection = http.client.HTTPConnection(address, timeout=LIMITS.proof_seconds)
     try:
         connection.request("GET", f"/listener?nonce={nonce}")
@@ -118,5 +118,5 @@ def _answer(address: str, nonce: str) -> str:
 
 
 def _has_display() -> bool:
-    """Whether a browser of this user could show anything: a text browser would take the terminal."""
+    """Tells whether a browser of this user could show anything: a text browser would take the terminal."""
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from crawld.model.page import PageState
 from crawld.model.units import format_duration, format_moment, many
 from crawld.model.url import normalise_given
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
-
-# Why a page is not crawled just now, from the daemon's word where it answers and from the database.
+from crawld.show.report import Explanation
 
 TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 """Reasons that the trouble of the last attempt explains."""
@@ -35,21 +35,20 @@ def explained(page: dict[str, Any], answer: Answer, now: float) -> dict[str, Any
     """`reason`, `why_not_now` and all `reasons`, the most decisive first; and the `trouble` of the last attempt."""
     trouble = last_trouble(page, now)
     if answer.said is None:
-        found = [reason.document(now) for reason in most_decisive_first(_from_database(page, answer, now))]
+        given = [reason.told(now) for reason in most_decisive_first(_from_database(page, answer, now))]
     else:
-        found = [dict(reason) for reason in answer.said["reasons"]]
-    for reason in found:
-        reason["sentence"] += _evidence(page, Why(reason["reason"]), trouble, now)
+        given = list(Explanation.of(answer.said).reasons)
+    found = [replace(one, sentence=one.sentence + _evidence(page, one.reason, trouble, now)) for one in given]
     return {
-        "reason": found[0]["reason"],
-        "why_not_now": found[0]["sentence"],
-        "reasons": found,
+        "reason": found[0].reason,
+        "why_not_now": found[0].sentence,
+        "reasons": [asdict(one) for one in found],
         "trouble": trouble,
     }
 
 
 def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator[Reason]:
-    """What can be told without the daemon; there is always a reason."""
+    """Yields what can be told without the daemon; there is always a reason."""
     if page["state"] == PageState.RETIRED.value:
         at = page["retired_at"]
         yield Reason(Why.RETIRED, detail="" if at is None else f" at {format_moment(at, now)}")
@@ -65,7 +64,7 @@ def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator
 
 
 def last_trouble(page: dict[str, Any], now: float) -> str | None:
-    """How the last attempt went wrong, None where it did not."""
+    """Returns how the last attempt went wrong, None where it did not."""
     latest = page["last_crawls"][0] if page["last_crawls"] else None
     if latest is None or latest["trouble"] is None:
         return None
@@ -75,7 +74,7 @@ def last_trouble(page: dict[str, Any], now: float) -> str | None:
 
 
 def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -> str:
-    """What the database adds to a reason."""
+    """Returns what the database adds to a reason."""
     since = page.get("gone_since") or page["last_change_at"]
     if why is Why.GONE and since is not None:
         return f"; gone since {format_moment(since, now)}"
@@ -178,7 +177,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
 
 
 def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """What the page may be used for, and where that is said."""
+    """Returns what the page may be used for, and where that is said."""
     if usage is None:
         return []
     uses = ", ".join(f"{use}: {usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train"))
@@ -188,7 +187,7 @@ def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def _links(linked: dict[str, Any]) -> list[tuple[str, str]]:
-    """Who links to a page of a site that is followed."""
+    """Returns who links to a page of a site that is followed."""
     if linked["depth"] is None:
         return []
     others = linked["count"] - len(linked["sources"])
@@ -218,7 +217,7 @@ def _moment(at: float | None, now: float) -> str:
 
 
 def _by_requests(page: dict[str, Any]) -> str:
-    """What the daemon makes of the list's weight, where that follows requests for copies."""
+    """Returns what the daemon makes of the list's weight, where that follows requests for copies."""
     now = page["now"]
     if now is None or now["importance"] == page["importance"] or page["alias_of"] is not None:
         return ""
@@ -228,7 +227,7 @@ def _by_requests(page: dict[str, Any]) -> str:
 
 
 def _significance(held: dict[str, Any] | None) -> str:
-    """What a change of the page counts by its size, where the daemon weighs that."""
+    """Returns what a change of the page counts by its size, where the daemon weighs that."""
     counts = 1.0 if held is None else held.get("significance", 1.0)
     return "" if counts == 1.0 else f", a change counts {counts:.2g} times"
 

@@ -34,7 +34,7 @@ MEASURED_SECONDS = 7 * 86400.0
 
 
 async def stopped_forecast(reader: Reader, settings: Settings, rates: Sequence[float]) -> dict[str, Any]:
-    """What the bandwidth that was set last and these rates would buy."""
+    """Returns what the bandwidth that was set last and these rates would buy."""
     now = time.time()
     stored, curves = await reader.stored_pages()
     hosts = [

@@ -145,7 +145,7 @@ def _compared(
 
 
 def _why_none(page: dict[str, Any], *, kept: bool) -> str:
-    """Why a page that is known has no copy: it was never fetched, or its copy was not kept."""
+    """Returns why a page that is known has no copy: it was never fetched, or its copy was not kept."""
     state, trouble = PageState(page["state"]), last_trouble(page, time.time())
     if page["last_crawl_at"] is not None:
         why = "it was crawled, but its copy is not kept" + ("" if kept else ": keep_bodies is none")

@@ -160,7 +160,7 @@ def _refuse(host: str, known: Sequence[str]) -> None:
 
 
 def _wanted(action: str, value: str | None) -> dict[str, Any]:
-    """What is to be changed, as the control interface takes it."""
+    """Returns what is to be changed, as the control interface takes it."""
     if value is None:
         return {"blocked": action == "block"}
     return {"delay": None if value.lower() in DROPPED else parse_duration(value)}

@@ -208,7 +208,7 @@ def _advise(file: Path) -> None:
 
 
 def _close_to_others(settings: Path) -> None:
-    """Let the service's group read the settings and nobody else: they may hold a password."""
+    """Lets only the service's group read the settings: they may hold a password."""
     try:
         group = grp.getgrnam(USER).gr_gid
     except KeyError:
@@ -220,5 +220,5 @@ def _close_to_others(settings: Path) -> None:
 
 
 def _at_home(path: Path) -> bool:
-    """Whether ProtectHome of the unit hides the path."""
+    """Tells whether ProtectHome of the unit hides the path."""
     return any(path.resolve().is_relative_to(home) for home in HOMES)

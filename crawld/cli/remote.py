@@ -43,8 +43,6 @@ class RemoteLimits:
 LIMITS = RemoteLimits()
 
 
-# What the reading commands share: opening the database of the settings.
-
 T = TypeVar("T")
 
 
@@ -89,7 +87,7 @@ def service_settings() -> Path | None:
 
 
 def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> Path | None:
-    """What was given; where nothing says which daemon is meant, it is the service."""
+    """Returns what was given; where nothing says which daemon is meant, it is the service."""
     if given is None and not ctx.params.get("database") and not os.environ.get("CRAWLD_DATABASE"):
         return service_settings()
     return given
@@ -129,11 +127,11 @@ class NotAnsweringError(CrawldError):
 
 
 class ForeignSocketError(CrawldError):
-    """Somebody else's process listens where our daemon should."""
+    """Another user's process listens where our daemon should."""
 
 
 def _trusted(place: Path) -> set[int]:
-    """Who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
+    """Returns who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
     return {os.geteuid(), 0, place.parent.stat().st_uid}
 
 
@@ -158,7 +156,7 @@ class _ControlConnection(http.client.HTTPConnection):
 
 
 def socket_of(settings: Settings) -> Path:
-    """Where the daemon of these settings is asked, also where this user could not make the socket there."""
+    """Returns where the daemon of these settings is asked, also where this user could not make the socket there."""
     place, runtime = settings.control_socket(), Path("/run/crawld")
     ours = settings.api.socket is not None or settings.database.startswith("sqlite")
     return place if ours or os.path.lexists(place) or not runtime.is_dir() else runtime / "crawld.sock"
@@ -194,7 +192,7 @@ def ask(
 
 @lru_cache
 def is_fleet(database: str) -> bool:
-    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where nobody can tell."""
+    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where that is unknown."""
     if not database.startswith("postgres"):
         return False
     try:
@@ -218,7 +216,7 @@ def ask_at(
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         answer = json.loads(response.read())
-    except (TimeoutError, BlockingIOError):  # the latter: so many wait for it that the system lets nobody in
+    except (TimeoutError, BlockingIOError):  # the latter: the queue of connections is full
         process = "" if connection.pid is None else f" (pid {connection.pid})"
         changed = "" if method == "GET" else "; whether it took the change over is not known"
         sentence = f"the daemon{process} does not answer: nothing came within {seconds:g} s{changed}"
@@ -275,9 +273,9 @@ class Beside:
         self._thread.start()
 
     def answer(self, seconds: float) -> Answer:
-        """What came until so many seconds after the question, or until now where that is later.
+        """Returns what came until so many seconds after the question, or until now where that is later.
 
-        A fleet has longer: its database answers, which whoever asked us waits for as well.
+        A fleet has longer: its database answers, which the command reads anyway.
         """
         self._known.wait(LIMITS.steer_seconds)
         self._thread.join(
@@ -288,7 +286,7 @@ class Beside:
     def _ask(self) -> None:
         config_file, database, *_ = self._question
         try:
-            with contextlib.suppress(CrawldError):  # told by whoever reads settings and database beside us
+            with contextlib.suppress(CrawldError):  # reported by the thread that reads settings and database
                 self._fleet = is_fleet(load(config_file, {"database": database}).database)
         finally:
             self._known.set()
@@ -298,7 +296,7 @@ class Beside:
             self._answer = Answer(refusal=str(error))
 
     def _listener(self) -> int | None:
-        """Who listens, as the system tells without the daemon's help."""
+        """Returns who listens, as the system tells without the daemon's help."""
         config_file, database, *_ = self._question
         connection = _ControlConnection(socket_of(load(config_file, {"database": database})), 0.1)
         try:

@@ -177,7 +177,7 @@ def check_pages(settings: Settings, config_file: Path | None) -> None:
 
 
 def _given_files(settings: Settings) -> bool:
-    """Whether the settings name a sitemap or feed themselves."""
+    """Tells whether the settings name a sitemap or feed themselves."""
     return any(isinstance(given, list) and given for given in (settings.signals.sitemaps, settings.signals.feeds))
 
 
@@ -224,7 +224,7 @@ def _share_heaps() -> None:
 
 
 def _holds_pages(settings: Settings) -> bool:
-    """Whether a database from an earlier run is there to go on with."""
+    """Tells whether a database from an earlier run is there to go on with."""
     if not settings.database.startswith("sqlite:///"):
         return True
     return Path(settings.database.removeprefix("sqlite:///")).exists()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,8 @@ from crawld.cli.tables import moment as moment_column
 from crawld.main.settings import load
 from crawld.model.estimate import format_rate_of_change
 from crawld.model.signal import bought_in_words
-from crawld.model.troubles import idle, troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
+from crawld.show.report import DaemonState, LinkFigures, Status, Summary, idle, troubles
 
 if TYPE_CHECKING:
     from crawld.store.report import Reader
@@ -129,11 +129,11 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
     where the terminal is narrow; a pipe and --json get everything.
     """
     if not views:
-        overall = _overall(config_file, database)
+        summary = _summary(config_file, database)
         if as_json:
-            click.echo(json.dumps(overall, indent=2))
+            click.echo(json.dumps(summary.document(), indent=2))
         else:
-            print_lines(_lines(overall))
+            print_lines(_lines(summary))
         return
     tables = {
         view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
@@ -162,78 +162,81 @@ async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]
     return rows
 
 
-def _overall(config_file: Path | None, database: str | None) -> dict[str, Any]:
-    """What the database says and, asked at the same time, the daemon."""
-    asked = Beside(config_file, database, "/status")
+def _summary(config_file: Path | None, database: str | None) -> Summary:
+    """Returns what the database says and, asked at the same time, the daemon."""
+    asked = Beside(config_file, database, "/v1/status")
     longest = load(config_file, {"database": database}).max_interval
     return read(config_file, database, lambda reader: _figures(reader, asked, longest))
 
 
-async def _figures(reader: "Reader", asked: Beside, longest: float) -> dict[str, Any]:
+async def _figures(reader: "Reader", asked: Beside, longest: float) -> Summary:
     overall = await reader.overall()
     answer, now = await asyncio.to_thread(asked.answer, REMOTE_LIMITS.look_seconds), time.time()
-    if answer.said is not None:  # it may have other settings than those we were given
-        longest = answer.said["max_interval_seconds"]
-    overall |= await reader.troubles(now, longest)
-    overall["followed_sites"] = await reader.followed_sites()
-    overall["daemon"] = answer.said
-    overall["daemon_state"] = {"state": answer.state, "pid": answer.pid}
-    overall["max_interval_seconds"] = longest
-    return {"trouble": [asdict(one) for one in troubles(overall, now)]} | overall
+    daemon = None if answer.said is None else Status.of(answer.said)
+    longest = longest if daemon is None else daemon.max_interval_seconds  # it may have other settings than we
+    found = {
+        **overall,
+        **await reader.troubles(now, longest),
+        "followed_sites": await reader.followed_sites(),
+        "daemon": daemon,
+        "daemon_state": DaemonState(answer.state, answer.pid),
+        "max_interval_seconds": longest,
+    }
+    summary = Summary.of(found)
+    return replace(summary, trouble=troubles(summary, now))
 
 
-def _followed(site: Row) -> str:
-    """What following the links of a site has found so far."""
-    text = f"{site['host']}: {many(site['found'], 'page')} found by links, {site['waiting']} of them not yet visited"
-    refused = f", {site['refused']} refused" if site["refused"] else ""
-    waits = f"; links of {many(site['deferred'], 'page')} wait for room" if site["deferred"] else ""
+def _followed(site: LinkFigures) -> str:
+    """Returns what following the links of a site has found so far."""
+    text = f"{site.host}: {many(site.found, 'page')} found by links, {site.waiting} of them not yet visited"
+    refused = f", {site.refused} refused" if site.refused else ""
+    waits = f"; links of {many(site.deferred, 'page')} wait for room" if site.deferred else ""
     return f"{text}{refused}{waits}"
 
 
-def _lines(overall: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(summary: Summary) -> list[tuple[str, str]]:
     """Every line of the summary: trouble first."""
-    daemon, now = overall["daemon"], time.time()
-    said = [one["sentence"] for one in overall["trouble"]] or ["none, all is well"]
+    daemon, now = summary.daemon, time.time()
+    said = [one.sentence for one in summary.trouble] or ["none, all is well"]
     found = list(zip(["trouble", *[""] * len(said)], said, strict=False))
     if daemon is not None:
-        paused = ", paused" if daemon["paused"] else ""
-        rate, uptime = format_rate(daemon["bandwidth"]), format_duration(daemon["uptime_seconds"])
-        running = f"running at {rate}{paused} ({who_runs(daemon)})"
-        found.append(("daemon", f"{running}, {many(daemon['requests'], 'request')} in {uptime}"))
-        if address := (daemon.get("listener") or {}).get("address"):
-            found.append(("dashboard", f"http://{address}/ (`crawld dashboard` opens it)"))
-        if not any(one["kind"] == "idle_slots" for one in overall["trouble"]):
+        paused = ", paused" if daemon.paused else ""
+        rate, uptime = format_rate(daemon.bandwidth), format_duration(daemon.uptime_seconds)
+        running = f"running at {rate}{paused} ({daemon.served_by})"
+        found.append(("daemon", f"{running}, {many(daemon.requests, 'request')} in {uptime}"))
+        if daemon.listener is not None and daemon.listener.address:
+            found.append(("dashboard", f"http://{daemon.listener.address}/ (`crawld dashboard` opens it)"))
+        if not any(one.kind == "idle_slots" for one in summary.trouble):
             found.append(("slots", idle(daemon)))
     else:
-        found.append(("daemon", overall["daemon_state"]["state"].replace("_", " ")))
-    states = ", ".join(f"{count} {state}" for state, count in overall["states"].items() if count)
-    found += [("links", _followed(site)) for site in overall["followed_sites"]]
-    found.append(("pages", f"{overall['pages']} on {many(overall['hosts'], 'host')} ({states})" if states else "none"))
-    found += _freshness(overall, now)
-    found.append(("crawls", f"{overall['crawls']}, {overall['changes']} found a change, {overall['failures']} failed"))
-    last = overall["last_crawl_at"]
+        found.append(("daemon", summary.daemon_state.state.replace("_", " ")))
+    states = ", ".join(f"{count} {state}" for state, count in summary.states.items() if count)
+    found += [("links", _followed(site)) for site in summary.followed_sites]
+    found.append(("pages", f"{summary.pages} on {many(summary.hosts, 'host')} ({states})" if states else "none"))
+    found += _freshness(summary, now)
+    found.append(("crawls", f"{summary.crawls}, {summary.changes} found a change, {summary.failures} failed"))
+    last = summary.last_crawl_at
     found.append(("last crawl", "never" if last is None else format_moment(last, now)))
-    left = "" if overall.get("free_bytes") is None else f", {overall['free_bytes'] / 1e9:,.1f} GB free on its disk"
-    found.append(("database", f"{overall['database_bytes'] / 1e6:,.1f} MB{left}"))
+    left = "" if summary.free_bytes is None else f", {summary.free_bytes / 1e9:,.1f} GB free on its disk"
+    found.append(("database", f"{summary.database_bytes / 1e6:,.1f} MB{left}"))
     return found
 
 
-def _freshness(overall: dict[str, Any], now: float) -> list[tuple[str, str]]:
-    daemon, latest, audits = overall["daemon"], overall["latest"], overall["audits"]
+def _freshness(summary: Summary, now: float) -> list[tuple[str, str]]:
+    daemon, latest, audits = summary.daemon, summary.latest, summary.audits
     found = [
         (
             "freshness",
-            f"{figure(overall['freshness'])} predicted now, weighted by importance; a page never fetched counts 0",
+            f"{figure(summary.freshness)} predicted now, weighted by importance; a page never fetched counts 0",
         )
     ]
-    measured = (daemon or {}).get("measured_freshness")
-    if not measured and latest and latest["measured"] is not None:
-        names = (("mean", "measured"), ("low", "measured_low"), ("high", "measured_high"))
-        measured = {name: latest[column] for name, column in names}
-    if measured and audits["count"]:
-        interval = f"{measured['mean']:.3f} measured (95 %: {measured['low']:.3f} to {measured['high']:.3f})"
-        window = f"{many(audits['count'], 'audit')} since {format_moment(audits['first_at'], now)}"
-        found.append(("", f"{interval} of the pages held, by {window}, the last {format_age(audits['last_at'], now)}"))
+    measured = None if daemon is None else daemon.measured_freshness
+    if measured is None and latest is not None:
+        measured = latest.measured_freshness
+    if measured is not None and audits.first_at is not None and audits.last_at is not None:
+        interval = f"{measured.mean:.3f} measured (95 %: {measured.low:.3f} to {measured.high:.3f})"
+        window = f"{many(audits.count, 'audit')} since {format_moment(audits.first_at, now)}"
+        found.append(("", f"{interval} of the pages held, by {window}, the last {format_age(audits.last_at, now)}"))
     else:
         found.append(("", "not measured yet: no audit has been made"))
     return found

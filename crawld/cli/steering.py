@@ -1,4 +1,4 @@
-"""`crawld reload`: the running daemon reads its settings and URL list again."""
+"""`crawld pause`, `resume`, `bandwidth`, `refresh` and `reload`: commands that steer a running daemon."""
 
 import json
 import sys
@@ -25,6 +25,7 @@ from crawld.main.settings import load, read_yaml
 from crawld.model.errors import ConfigError, CrawldError, InputError
 from crawld.model.units import format_rate, parse_duration
 from crawld.model.url import normalise_given
+from crawld.show.report import Status
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,13 @@ class CliSteeringLimits:
 LIMITS = CliSteeringLimits()
 
 
-# `crawld pause`: pause the running daemon.
-
-
 @click.command()
 @CONFIG
 @DATABASE
 def pause(config_file: Path | None, database: str | None) -> None:
     """Pause the running daemon, also over restarts, until `crawld resume`."""
-    ask(config_file, database, "POST", "/pause")
+    ask(config_file, database, "POST", "/v1/pause")
     click.echo("paused; `crawld resume` resumes crawling")
-
-
-# `crawld resume`: resume a paused daemon.
 
 
 @click.command()
@@ -61,11 +56,8 @@ def pause(config_file: Path | None, database: str | None) -> None:
 @DATABASE
 def resume(config_file: Path | None, database: str | None) -> None:
     """Resume a paused daemon at its bandwidth."""
-    status = ask(config_file, database, "POST", "/resume")
-    click.echo(f"crawling at {format_rate(status['bandwidth'])}")
-
-
-# `crawld bandwidth`: read or change the running daemon's rate.
+    status = Status.of(ask(config_file, database, "POST", "/v1/resume"))
+    click.echo(f"crawling at {format_rate(status.bandwidth)}")
 
 
 @click.command()
@@ -79,16 +71,14 @@ def bandwidth(rate: float | None, config_file: Path | None, database: str | None
     A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
     """
     if rate is None:
-        status = ask(config_file, database, "GET", "/status", seconds=REMOTE_LIMITS.read_seconds)
+        said = ask(config_file, database, "GET", "/v1/status", seconds=REMOTE_LIMITS.read_seconds)
     else:
-        status = ask(config_file, database, "PUT", "/bandwidth", {"rate": rate})
+        said = ask(config_file, database, "POST", "/v1/bandwidth", {"rate": rate})
+    status = Status.of(said)
     if as_json:
-        click.echo(json.dumps({"bandwidth": status["bandwidth"], "paused": status["paused"]}))
+        click.echo(json.dumps({"bandwidth": status.bandwidth, "paused": status.paused}))
         return
-    click.echo(format_rate(status["bandwidth"]) + (" (paused)" if status["paused"] else ""))
-
-
-# `crawld refresh`: crawl pages now, before all others.
+    click.echo(format_rate(status.bandwidth) + (" (paused)" if status.paused else ""))
 
 
 @click.command()
@@ -155,7 +145,7 @@ def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[s
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:
-    """Whether the settings are those of a fleet, as far as anybody can tell."""
+    """Tells whether the settings are those of a fleet, as far as anybody can tell."""
     try:
         return is_fleet(load(config_file, {"database": database}).database)
     except (ConfigError, OutOfReachError):

@@ -1,7 +1,7 @@
 """Tables that fit the terminal: what a row is about stays, figures go first.
 
 A table is first tried in full, then with brief cells, then without its least important columns. What names a row, a
-URL or a host, keeps its width as long as other columns can go, and is then shortened in the middle. Where nobody has
+URL or a host, keeps its width as long as other columns can go, and is then shortened in the middle. Where nothing has
 set a width, as in a pipe, nothing is left out.
 """
 
@@ -54,14 +54,14 @@ class TableColumn:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
+    """Returns where tables go: as wide as the terminal or COLUMNS says, without any limit in a pipe."""
     stream = sys.stderr if stderr else sys.stdout
     bounded = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
     return Console(stderr=stderr, width=None if bounded else LIMITS.widest, highlight=False)
 
 
 def name(key: str) -> TableColumn:
-    """What the row is about."""
+    """Returns what the row is about."""
     return TableColumn(_heading(key), _text(key), _text(key), LIMITS.essential, left=True, name=True)
 
 

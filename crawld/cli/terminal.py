@@ -26,7 +26,7 @@ CONCEAL = "8"
 
 
 def shown(text: str) -> str:
-    """What a terminal is sent for a text of the command line."""
+    """Returns what a terminal is sent for a text of the command line."""
     return "".join(part if at % 2 and _is_plain(part) else printable(part) for at, part in enumerate(_OWN.split(text)))
 
 

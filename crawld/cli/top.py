@@ -21,8 +21,8 @@ from rich.text import Text
 from crawld.cli.remote import CONFIG, DATABASE, look
 from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.cli.tables import console, figure, fitted, name, number, shorten, word
-from crawld.model.troubles import troubles, who_runs
 from crawld.model.units import format_age, format_duration, format_rate, many, parse_duration
+from crawld.show.report import JsonReport, Status, Summary, troubles
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,37 @@ class TopLimits:
 LIMITS = TopLimits()
 
 
-# One frame of `crawld top`: what the daemon does, drawn for any width from 60 columns on.
-
 STYLES = {"new": "cyan", "changed": "green", "gone": "red", "back": "yellow", "usage": "yellow", "removed": "red"}
 STATES = {
     "not_running": "is not running, or is still starting: `crawld run` starts it, its log says how far it is",
     "not_answering": "does not answer",
 }
 
-Facts = Mapping[str, Any]
+Row = Mapping[str, Any]
 
 
-def frame(document: Facts, width: int) -> RenderableType:
-    """The screen for what was found out."""
-    status = document["status"]
+@dataclass(frozen=True, slots=True)
+class Frame(JsonReport):
+    """One look at the daemon; `status` is None where it does not answer."""
+
+    at: float
+    state: str
+    pid: int | None
+    status: Status | None
+    slots: Sequence[Row] = ()
+    reached: float = 0.0
+    changes: Sequence[Row] = ()
+
+
+def drawn(frame: Frame, width: int) -> RenderableType:
+    """Draws a frame for any width from 60 columns on."""
+    status = frame.status
     if status is None:
-        process = f" (pid {document['pid']})" if document["pid"] else ""
-        return Text.assemble(("crawld", "bold"), f"{process} {STATES.get(document['state'], document['state'])}")
-    parts: list[RenderableType] = [*_head(document, status, width), Text("")]
+        process = f" (pid {frame.pid})" if frame.pid else ""
+        return Text.assemble(("crawld", "bold"), f"{process} {STATES.get(frame.state, frame.state)}")
+    parts: list[RenderableType] = [*_head(status, frame.reached, width), Text("")]
     parts += [*_troubles(status), Text("")]
-    slots, changes = _slots(document, width), _changes(document["changes"], width)
+    slots, changes = _slots(frame.slots, width), _changes(frame.changes, width)
     if width < LIMITS.narrow:
         return Group(*parts, slots, Text(""), changes)
     beside = Table.grid(padding=(0, 4, 0, 0))
@@ -69,20 +80,20 @@ def frame(document: Facts, width: int) -> RenderableType:
     return Group(*parts, beside)
 
 
-def _head(document: Facts, status: Facts, width: int) -> list[Text]:
-    state = "paused" if status["paused"] else "running"
-    up = format_duration(status["uptime_seconds"])
-    first = Text.assemble(("crawld ", "bold"), (state, "bold yellow" if status["paused"] else "bold green"))
-    first.append(f" · {many(status['pages'], 'page')} · up {up} · {who_runs(status)}")
-    fresh, measured = status["predicted_freshness"], status["measured_freshness"]
+def _head(status: Status, reached: float, width: int) -> list[Text]:
+    state = "paused" if status.paused else "running"
+    up = format_duration(status.uptime_seconds)
+    first = Text.assemble(("crawld ", "bold"), (state, "bold yellow" if status.paused else "bold green"))
+    first.append(f" · {many(status.pages, 'page')} · up {up} · {status.served_by}")
+    fresh, measured = status.predicted_freshness, status.measured_freshness
     line = Text.assemble(("fresh ", "bold"), bar(fresh or 0.0), f" {figure(fresh)} predicted")
     if measured:
-        line.append(f", {figure(measured['mean'])} measured ({figure(measured['low'])} to {figure(measured['high'])})")
-    rate, reached = status["bandwidth"], document["reached"]
-    used = bar(reached / rate if rate and not status["paused"] else 0.0)
+        line.append(f", {figure(measured.mean)} measured ({figure(measured.low)} to {figure(measured.high)})")
+    rate = status.bandwidth
+    used = bar(reached / rate if rate and not status.paused else 0.0)
     speed = Text.assemble(("rate  ", "bold"), used, f" {figure(reached)}/s of {format_rate(rate)}")
-    more = f"in flight {status['in_flight']} · waiting {status['waiting']} · active {status['active_pages']}"
-    last = Text(f"      {more} · level {status['level']:.3g} · store backlog {status['store']['backlog']}")
+    more = f"in flight {status.in_flight} · waiting {status.waiting} · active {status.active_pages}"
+    last = Text(f"      {more} · level {status.level:.3g} · store backlog {status.store.backlog}")
     for text in (first, line, speed, last):
         text.no_wrap, text.overflow = True, "ellipsis"
         text.truncate(width, overflow="ellipsis")
@@ -95,28 +106,21 @@ def bar(share: float) -> Text:
     return Text.assemble(("█" * full, "green"), ("░" * (LIMITS.bar - full), "dim"))
 
 
-def _troubles(status: Facts) -> list[Text]:
-    """What is wrong, as `crawld stats` says it, as far as the daemon alone knows."""
+def _troubles(status: Status) -> list[Text]:
+    """Returns what is wrong, as `crawld stats` says it, as far as the daemon alone knows."""
     now = time.time()
-    facts = {
-        "daemon": status,
-        "daemon_state": {"state": "running", "pid": status["pid"]},
-        "pages": status["pages"],
-        "last_crawl_at": now,
-        "overdue": {"count": 0},
-        "states": {"failing": 0},
-    }
-    found = [Text.assemble(("! ", "bold red"), one.sentence) for one in troubles(facts, now)]
+    summary = Summary(daemon=status, pages=status.pages, last_crawl_at=now)
+    found = [Text.assemble(("! ", "bold red"), one.sentence) for one in troubles(summary, now)]
     return found or [Text("all is well", style="green")]
 
 
-def _slots(document: Facts, width: int) -> RenderableType:
-    """What slots are spent on, per second since the frame before and in all."""
+def _slots(slots: Sequence[Row], width: int) -> RenderableType:
+    """Returns what slots are spent on, per second since the frame before and in all."""
     columns = [name("spent_on"), number("a_second", 90), word("share", 50), number("since_the_start", 60)]
-    return fitted(document["slots"], columns, min(width, LIMITS.narrow // 2))
+    return fitted(slots, columns, min(width, LIMITS.narrow // 2))
 
 
-def _changes(changes: Sequence[Facts], width: int) -> RenderableType:
+def _changes(changes: Sequence[Row], width: int) -> RenderableType:
     if not changes:
         return Text("no change since this screen was opened", style="dim")
     room = (width if width < LIMITS.narrow else width - LIMITS.narrow // 2 - 4) - 22
@@ -132,16 +136,16 @@ def _changes(changes: Sequence[Facts], width: int) -> RenderableType:
     return shown
 
 
-def spending(before: Facts | None, now: Facts, seconds: float) -> list[dict[str, Any]]:
-    """What slots went to between two looks at the status, the most first; idle and skipped ones at the end."""
-    counts = dict(now["requests_by_purpose"])
-    earlier = dict(before["requests_by_purpose"]) if before else {}
+def spending(before: Status | None, now: Status, seconds: float) -> list[dict[str, Any]]:
+    """Returns what slots went to between two looks at the status, the most first; idle and skipped ones at the end."""
+    counts = dict(now.requests_by_purpose)
+    earlier = before.requests_by_purpose if before else {}
     news = {use: count - earlier.get(use, 0) for use, count in counts.items()}
     order = sorted(counts, key=lambda use: -counts[use])
-    for use, key in (("idle", "idle_slots"), ("skipped", "skipped_slots")):
-        counts[use] = now[key]
-        news[use] = now[key] - (before[key] if before else 0)
-        order.append(use)
+    idle, skipped = (before.idle_slots, before.skipped_slots) if before else (0, 0)
+    counts |= {"idle": now.idle_slots, "skipped": now.skipped_slots}
+    news |= {"idle": now.idle_slots - idle, "skipped": now.skipped_slots - skipped}
+    order += ["idle", "skipped"]
     total = sum(news.values())
     return [
         {
@@ -167,16 +171,16 @@ def command(once: bool, as_json: bool, every: str, config_file: Path | None, dat
     """
     watch = Watch(config_file, database)
     if once or as_json:
-        document = watch.look()
-        if document["status"] is not None:
+        found = watch.look()
+        if found.status is not None:
             time.sleep(LIMITS.sample_seconds)
-            document = watch.look()
+            found = watch.look()
         if as_json:
-            click.echo(json.dumps(document, indent=2))
+            click.echo(json.dumps(found.document(), indent=2))
         else:
             where = console()
-            where.print(frame(document, min(where.width, 200)))
-        sys.exit(0 if document["status"] is not None else 1)
+            where.print(drawn(found, min(where.width, 200)))
+        sys.exit(0 if found.status is not None else 1)
     seconds = max(parse_duration(every), 0.2)
     where = console()
     with (
@@ -185,7 +189,7 @@ def command(once: bool, as_json: bool, every: str, config_file: Path | None, dat
         Live(console=where, screen=True, auto_refresh=False) as live,
     ):
         while True:
-            live.update(frame(watch.look(), where.width), refresh=True)
+            live.update(drawn(watch.look(), where.width), refresh=True)
             if pressed(seconds):
                 return
 
@@ -196,34 +200,32 @@ class Watch:
 
     config_file: Path | None
     database: str | None
-    _before: dict[str, Any] | None = None
+    _before: Status | None = None
     _at: float = 0.0
     _cursor: int | None = None
     _changes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LIMITS.max_changes))
 
-    def look(self) -> dict[str, Any]:
-        """What the daemon does now, as one document."""
-        answer = look(self.config_file, self.database, "/status", REMOTE_LIMITS.read_seconds)
-        status, now = answer.said, time.monotonic()
-        state = answer.state if answer.refusal is None else answer.refusal
-        document: dict[str, Any] = {"at": time.time(), "state": state, "pid": answer.pid, "status": status}
-        if status is None:
+    def look(self) -> Frame:
+        """Returns what the daemon does now."""
+        answer = look(self.config_file, self.database, "/v1/status", REMOTE_LIMITS.read_seconds)
+        now, state = time.monotonic(), answer.state if answer.refusal is None else answer.refusal
+        if answer.said is None:
             self._before = None
-            return document | {"slots": [], "reached": 0.0, "changes": list(self._changes)}
-        before = self._before
-        if before is not None and before["pid"] != status["pid"]:
+            return Frame(time.time(), state, answer.pid, None, changes=list(self._changes))
+        status, before = Status.of(answer.said), self._before
+        if before is not None and before.pid != status.pid:
             before = None  # it was started again
-        fleet = "workers" in status
+        fleet = status.workers is not None
         if fleet and now - self._at < LIMITS.reported_seconds:
             before = None
-        seconds = now - self._at if before is not None else float(status["uptime_seconds"])
-        requests = status["requests"] - (before["requests"] if before is not None else 0)
-        document["slots"] = spending(before, status, seconds)
-        document["reached"] = status["request_rate"] if fleet else requests / seconds if seconds > 0 else 0.0
+        seconds = now - self._at if before is not None else status.uptime_seconds
+        requests = status.requests - (before.requests if before is not None else 0)
+        slots = spending(before, status, seconds)
+        reached = status.request_rate if fleet else requests / seconds if seconds > 0 else 0.0
         if self._before is None or not fleet or now - self._at >= 2 * LIMITS.reported_seconds:
             self._before, self._at = status, now
         self._follow()
-        return document | {"changes": list(self._changes)}
+        return Frame(time.time(), state, answer.pid, status, slots, reached or 0.0, list(self._changes))
 
     def _follow(self) -> None:
         """Take in the changes since the last look; at the first look the latest ones."""

@@ -15,7 +15,7 @@ def version_line() -> str:
 
 
 def _origin() -> str:
-    """Where the running code came from: a checkout, with its commit, or what was installed."""
+    """Returns where the running code came from: a checkout, with its commit, or what was installed."""
     top = Path(crawld.__file__).resolve().parents[1]
     if (top / "pyproject.toml").is_file():
         commit = _commit(top)

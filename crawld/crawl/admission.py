@@ -97,7 +97,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A further request that is not waited for; `at` is when to try again, inf where nobody can say."""
+    """A further request that is not waited for; `at` is when to try again, inf where that is unknown."""
 
     cause: Cause
     at: float
@@ -189,12 +189,12 @@ class _Ledger:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way, so that it may be forgotten."""
+        """Tells whether nothing is under way, so that it may be forgotten."""
         return not (self.tokens or self.unproven or self.waiting or self.looked_at or self.down)
 
     @property
     def blank(self) -> bool:
-        """Whether it says no more than none."""
+        """Tells whether it says no more than none."""
         return self.credit is None and not self.turns and not self.redirect_at and self.idle
 
 
@@ -569,7 +569,7 @@ class Admission:
         return self._turns.get(url)
 
     def take_turn(self, url: str) -> str | None:
-        """Where a URL that is being asked has a turn; it is used up."""
+        """Returns where a URL that is being asked has a turn; it is used up."""
         turn = self._turns.pop(url, None)
         return None if turn is None else turn.target
 
@@ -620,7 +620,7 @@ class Admission:
         self.gate.finish(sent.host, now, evidence, late=sent.late)
 
     def _evidence(self, request: Request, outcome: Outcome, began: float) -> Evidence:
-        """What the outcome says about the host."""
+        """Returns what the outcome says about the host."""
         if not isinstance(outcome, FetchFailed):
             return Evidence(request.url, began, well=True, seconds=outcome.duration)
         if outcome.trouble in TURNED_AWAY and request.purpose is Purpose.PAGE:
@@ -699,7 +699,7 @@ class Admission:
 
     @property
     def ledgers(self) -> int:
-        """How many hosts have a ledger."""
+        """Returns how many hosts have a ledger."""
         return len(self._ledgers)
 
     def _ledger(self, host: int) -> _Ledger:
@@ -736,5 +736,5 @@ class Admission:
 
 
 def site_of(host: str) -> str:
-    """What a host has in common with its `www.` namesake: redirects between the two are within one site."""
+    """Returns what a host has in common with its `www.` namesake: redirects between the two are within one site."""
     return host.removeprefix("www.")

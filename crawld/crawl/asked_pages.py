@@ -1,4 +1,4 @@
-"""Pages that somebody waits for, in the order in which they get slots.
+"""Pages that are waited for, in the order in which they get slots.
 
 1. An operator's order goes before all others.
 2. A reader who insists on a fresh copy does too, within the share of slots for reads.
@@ -66,11 +66,16 @@ Line = OrderedDict[str, OrderedDict[int, AskedPage]]
 class AskedPages:
     """The pages that are waited for; those that wait for a slot stand in the line of their claim, by host."""
 
+    read_worth: float = 0.0
     _asked: dict[int, AskedPage] = field(default_factory=dict)
     _lines: Mapping[ReadClaim, Line] = field(default_factory=lambda: {claim: OrderedDict() for claim in ReadClaim})
 
     def __len__(self) -> int:
         return len(self._asked)
+
+    def weigh_reads(self, worth: float) -> None:
+        """Takes over what one fresh read is worth beside crawl values."""
+        self.read_worth = worth
 
     def __contains__(self, page_id: int) -> bool:
         return page_id in self._asked
@@ -95,7 +100,7 @@ class AskedPages:
     async def read(self, page: Page, now: float, wait: float, *, under_way: bool, claim: ReadClaim) -> Answer | None:
         """Wait for a crawl of the page with others; None after so many seconds. A page that all left loses its place.
 
-        An order stays, whoever waits for it.
+        An order stays, also when its readers leave.
         """
         answer = self.ask(page, now, under_way=under_way, claim=claim)
         asked = self._asked.get(page.id)
@@ -112,17 +117,17 @@ class AskedPages:
         return answer.result() if answer.done() else None
 
     def in_line(self, page: Page) -> bool:
-        """Whether the page waits for a slot."""
+        """Tells whether the page waits for a slot."""
         asked = self._asked.get(page.id)
         return asked is not None and page.id in self._lines[asked.claim].get(page.host, ())
 
     def by_host(self) -> Iterator[tuple[str, int]]:
-        """How many pages of each host wait for a slot that is theirs before all others."""
+        """Yields how many pages of each host wait for a slot that is theirs before all others."""
         for claim in (ReadClaim.ORDER, ReadClaim.INSIST):
             yield from ((host, len(pages)) for host, pages in self._lines[claim].items())
 
     def waiting(self, claim: ReadClaim) -> int:
-        """How many pages wait in a line."""
+        """Returns how many pages wait in a line."""
         return sum(map(len, self._lines[claim].values()))
 
     def first(self, now: float, claim: ReadClaim) -> Iterator[Page]:
@@ -155,7 +160,7 @@ class AskedPages:
         self.crawled(page.id, reason)
 
     def crawled(self, page_id: int, answer: Answer) -> None:
-        """A crawl of the page has ended; one that began before somebody asked for it leaves its place in the line."""
+        """A crawl of the page has ended; one that began before it was asked for leaves its place in the line."""
         asked = self._asked.get(page_id)
         if asked is not None:
             if self.in_line(asked.page):

@@ -24,7 +24,7 @@ Same = Callable[[Fetched], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """An address that a page may be another one of; `kept` is its page, None where no page of ours has it."""
+    """An address that a page may be another one of; `kept` is its page, None where no page has it."""
 
     url: str
     why: str
@@ -68,11 +68,11 @@ class Duplicates:
         return Alias(kept.id, kept.url, claim.why)
 
     def _claim(self, page: Page, memory: Memory, chain: RequestChain) -> _Claim | None:
-        """What the page may be another address of.
+        """Returns what the page may be another address of.
 
-        1. It was redirected there permanently: whoever answers there.
-        2. It names a canonical address: of its own site, or of a page of ours, wherever that is.
-        3. A page of ours differs in spelling alone, and is the better address.
+        1. It was redirected there permanently, whatever answers there.
+        2. It names a canonical address: of its own site, or of a page that is kept, wherever that is.
+        3. A page that is kept differs in spelling alone, and is the better address.
         4. It has parameters that only track visitors.
         """
         aliases, own = self.page_set.aliases, identity(page.url)
@@ -91,7 +91,7 @@ class Duplicates:
         return None if bare is None else _Claim(bare, TRACKING, aliases.find(bare))
 
     async def still(self, page: Page, memory: Memory | None, outcome: Outcome, chain: RequestChain, same: Same) -> bool:
-        """Whether an alias that was asked is one still; where nobody can say, it is."""
+        """Tells whether an alias that was asked is one still; where that is unknown, it is."""
         aliases = self.page_set.aliases
         kept = aliases.of(page.id)
         if kept is None or aliases.doubted(page.id):

@@ -132,7 +132,7 @@ def read_apart(
 
 
 def is_simple(reading: Reading, memory: Memory | None) -> bool:
-    """Whether a reading with its texts can be compared in a few milliseconds, by what has to be taken apart."""
+    """Tells whether a reading with its texts can be compared in a few milliseconds, by what has to be taken apart."""
     if memory is None:
         return True
     known = () if memory.places else set(memory.digest.blocks)
@@ -141,7 +141,7 @@ def is_simple(reading: Reading, memory: Memory | None) -> bool:
 
 
 def comparable(memory: Memory, rule: DigestRule) -> bool:
-    """Whether what is remembered was digested in the way the rule has it today."""
+    """Tells whether what is remembered was digested in the way the rule has it today."""
     return memory.digest.scheme == scheme_of(rule) or memory.digest == GONE_DIGEST
 
 
@@ -158,7 +158,7 @@ def digested_again(memory: Memory, copy: bytes | None, rule: DigestRule) -> Memo
 
 
 def wants_second_look(judgement: Judgement) -> bool:
-    """Whether fetching the page again at once could tell noise from change.
+    """Tells whether fetching the page again at once could tell noise from change.
 
     It keeps changing in the same place, or what was taken for noise is to be checked.
     """
@@ -176,14 +176,14 @@ def wants_second_look(judgement: Judgement) -> bool:
 
 
 def is_check(judgement: Judgement) -> bool:
-    """Whether a second look is wanted only because it is time to check what was taken for noise."""
+    """Tells whether a second look is wanted only because it is time to check what was taken for noise."""
     memory = judgement.memory
     doubts = (place.doubt & VOLATILE_LIMITS.doubt_reason for place in memory.places) if memory is not None else ()
     return judgement.if_edited is not None and Doubt.RESTED not in doubts
 
 
 def is_pair(seconds: float, since_last_visit: float, *, crawl_delay: bool = False) -> bool:
-    """Whether two fetches so far apart are close enough that what differs is noise.
+    """Tells whether two fetches so far apart are close enough that what differs is noise.
 
     A host with a Crawl-delay is visited slowly altogether: there only the time between visits tells what is close.
     """
@@ -281,10 +281,10 @@ def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Co
 
 
 def _calm(memory: Memory) -> bool:
-    """Whether nothing that is remembered waits for a page to stay as it is."""
+    """Tells whether nothing that is remembered waits for a page to stay as it is."""
     return memory.streak == 0 and not memory.places
 
 
 def _news(before: Memory, after: Memory) -> Memory | None:
-    """What to remember of an unchanged page: nothing, in the common case that only the time has gone on."""
+    """Returns what to remember of an unchanged page: nothing, in the common case that only the time has gone on."""
     return None if replace(after, fetched_at=before.fetched_at) == before else after

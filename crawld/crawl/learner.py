@@ -60,7 +60,7 @@ class Learner:
 
     @property
     def taught(self) -> Floats:
-        """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
+        """Returns what our hosts say of hosts in general, for the learners of other workers to `hear`."""
         return self._online_learner.taught
 
     def reserve(self, pages: int, hosts: int) -> None:

@@ -37,10 +37,11 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.crawl.slot_log import SlotLog, StallWatch, page_to_ask, why_idle
 from crawld.crawl.visit import PageCrawls, log_crawl
-from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsFailure
+from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import UnsentError
 from crawld.model.fetched import Trouble
+from crawld.model.host import RobotsFailure
 from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
@@ -94,7 +95,6 @@ class Crawler:
         self.read_share = Share(shares.reads)
         polled = (self.poll_share, self.explore_share) if self._polls is not None else ()
         self._shares = (*polled, self.audits.share, self.read_share, self.admission.surplus)
-        self.read_worth = 0.0  # what one fresh read is worth beside crawl values
         self.page_crawls = PageCrawls(
             page_set,
             sender,
@@ -141,7 +141,7 @@ class Crawler:
         self._wake.set()
 
     def busy(self, hosts: Container[str]) -> bool:
-        """Whether anything is under way that one of these hosts pays for."""
+        """Tells whether anything is under way that one of these hosts pays for."""
         return any(task.get_name() in hosts for task in self._tasks)
 
     async def give_up(self, hosts: Container[str]) -> int:
@@ -181,7 +181,7 @@ class Crawler:
 
     @property
     def frames(self) -> Frames:
-        """What the pages of hosts share."""
+        """Returns what the pages of hosts share."""
         return self.page_crawls.frames
 
     def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
@@ -195,7 +195,7 @@ class Crawler:
         return (self.status.requests - count) / max(now - before, 1e-9)
 
     def newly_spent(self) -> dict[tuple[str, str], int]:
-        """What became of the slots since this was asked last, by use and outcome."""
+        """Returns what became of the slots since this was asked last, by use and outcome."""
         spent = self.status.spent()
         news, self._spent_mark = spent - self._spent_mark, spent
         return dict(news)
@@ -213,7 +213,7 @@ class Crawler:
     # -- slots ------------------------------------------------------------------------------------------------------
 
     def _serve_slots(self, monotonic: float, now: float) -> None:
-        """Use the slots that have come, up to the first that nobody can use: then the loop sees to answers first."""
+        """Use the slots that have come, up to the first that no page can use: then the loop sees to answers first."""
         pacer, status, healthy = self.pacer, self.status, self.store.healthy
         served = 0
         while served < LIMITS.slots_at_once and pacer.take(monotonic) is not None:
@@ -246,7 +246,7 @@ class Crawler:
         status.waiting = self.admission.waiting + sender.waiting_for_robots
 
     def _use_slot(self, now: float) -> bool:
-        """Whether the slot of this moment is used; it goes to the first of these that may be sent now.
+        """Tells whether the slot of this moment is used; it goes to the first of these that may be sent now.
 
         1. A further request of work under way that its payer's credit pays for.
         2. A page that an operator ordered.
@@ -284,7 +284,7 @@ class Crawler:
         return True
 
     def _start_asked(self, page: Page, now: float) -> bool:
-        """Whether the slot is spent on a page that somebody waits for.
+        """Tells whether the slot is spent on a page that is waited for.
 
         1. It was taken off the list, or robots.txt forbids it: those who wait are told.
         2. Its host may not be asked yet, or its robots.txt is being fetched: it goes on waiting.
@@ -306,7 +306,7 @@ class Crawler:
         return False
 
     def _outbid(self, page_id: int | None, now: float) -> bool:
-        """Whether the slot goes to a page that is being read instead of this one, the best by its crawl value.
+        """Tells whether the slot goes to a page that is being read instead of this one, the best by its crawl value.
 
         A page with n readers who wait is worth V + n(1 − f) reads (docs/method.md). The best of them whose host may be
         asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain
@@ -315,7 +315,7 @@ class Crawler:
         if not len(self.asked) or not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
-        worth = value + self.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
+        worth = value + self.asked.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
         rival = 0.0 if page_id is None else self.scheduler.value_of(page_id, now)
         own = np.array([bid.page.id == page_id for bid in bids])
         if own.any():

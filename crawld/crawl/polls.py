@@ -24,7 +24,9 @@ from crawld.model.signal import SOURCES, Signal, SignalGain, Source
 from crawld.model.web import Clock, Workers
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.contract import PollResult, SignalSources, Slices, at_once
+from crawld.signals.contract import PollResult, Slices, at_once
+from crawld.signals.polled_sources import PolledSources
+from crawld.signals.reading import PollReading
 from crawld.store.sources import Poll
 from crawld.store.store import SqlStore
 
@@ -180,7 +182,7 @@ Discovered = Callable[[PollResult], Awaitable[None]]
 class Polls:
     """What signal sources need of the daemon: slots within their share, the gate, robots.txt, and a memory."""
 
-    sources: SignalSources
+    sources: PolledSources
     store: SqlStore
     scheduler: Scheduler
     clock: Clock
@@ -307,7 +309,7 @@ class Polls:
             del self._sent[request]
             waiting.cancel()  # changes nothing where it is done
 
-    async def _read(self, request: Request, outcome: Outcome) -> object:
+    async def _read(self, request: Request, outcome: Outcome) -> PollReading:
         """Read an answer, in a worker where it has a body; one that costs too much is trouble of the file."""
         now, read = self.clock.now(), self.sources.reader(request)
         if not isinstance(outcome, Fetched) or not outcome.body:

@@ -10,15 +10,17 @@ from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import Request
 from crawld.model.signal import Claimed, KeyCheck, PushAnswer, Source
 from crawld.model.web import Clock, Workers
-from crawld.signals.contract import Hubs, Pings, PollResult
+from crawld.signals.contract import PollResult
+from crawld.signals.push_inbox import PushInbox
+from crawld.signals.websub import Subscriptions
 
 P = ParamSpec("P")
 PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
-"""Who pays for reading what is pushed: whoever pushes, all together. No host has such a name."""
+"""Payer of the reading of pushes, all senders together; no host has such a name."""
 
 
 class Others(Protocol):
-    """Whoever holds pages and feeds that are not held here."""
+    """Holders of pages and feeds that are not held here."""
 
     async def pass_on(self, changes: Sequence[Claimed]) -> None:
         """Tell of changes that reached us."""
@@ -34,11 +36,11 @@ class Others(Protocol):
 class Pushes:
     """What the API hands over from outside."""
 
-    pings: Pings
+    pings: PushInbox
     polls: Polls
     clock: Clock
     workers: Workers
-    hubs: Hubs | None = None  # None where hubs could not reach us
+    hubs: Subscriptions | None = None  # None where hubs could not reach us
     others: Others | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 

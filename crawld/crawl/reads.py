@@ -113,7 +113,8 @@ class Reads:
         """
         now = self._crawler.clock.now()
         self._rate.count(now)
-        self._crawler.read_worth = self._read_worth(now)
+        worth = self._read_worth(now)
+        self._crawler.asked.weigh_reads(worth)
         page = self._find(url)
         if page is None:
             return Freshened("unknown")
@@ -126,7 +127,7 @@ class Reads:
         seconds = LIMITS.wait_seconds if wait is None else wait
         claim = ReadClaim.BID if min_freshness is None else ReadClaim.INSIST
         reason = self._refusal(page, claim, seconds, now)
-        if reason is None and claim is ReadClaim.BID and not self._worth_it(page, fresh, now):
+        if reason is None and claim is ReadClaim.BID and not self._worth_it(page, worth * (1.0 - fresh), now):
             reason = "the slot is worth more on another page"
         return Freshened("stale", reason) if reason is not None else await self._wait(page, claim, seconds, now)
 
@@ -155,12 +156,12 @@ class Reads:
         scale = DAY if self._by_requests else self._weight / self._rate.per_second
         return scale / self._rate.copied
 
-    def _worth_it(self, page: Page, fresh: float, now: float) -> bool:
-        scheduler, worth = self._crawler.scheduler, self._crawler.read_worth * (1.0 - fresh)
+    def _worth_it(self, page: Page, worth: float, now: float) -> bool:
+        scheduler = self._crawler.scheduler
         return worth > 0 and scheduler.value_of(page.id, now) + worth >= scheduler.chooser.level
 
     def _refusal(self, page: Page, claim: ReadClaim, wait: float, now: float) -> str | None:
-        """Why the page is not asked for this reader; None where it is."""
+        """Returns why the page is not asked for this reader; None where it is."""
         crawler = self._crawler
         if wait <= 0:
             return "the reader does not wait"
@@ -197,7 +198,7 @@ class Reads:
         return Freshened("crawled")
 
     async def _commit(self, seconds: float) -> bool:
-        """Whether what was crawled is in the database."""
+        """Tells whether what was crawled is in the database."""
         try:
             async with asyncio.timeout(seconds):
                 await self._crawler.store.flush()
@@ -206,7 +207,7 @@ class Reads:
         return True
 
     def _why_late(self, page: Page, wait: float) -> str:
-        """Why a page that was waited for did not come in time."""
+        """Returns why a page that was waited for did not come in time."""
         crawler, now = self._crawler, self._crawler.clock.now()
         if page.id in crawler.scheduler and crawler.scheduler.held(page.id):
             return f"the request is under way and took longer than {wait:g} s"

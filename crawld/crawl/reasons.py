@@ -7,7 +7,7 @@ import numpy as np
 from crawld.choose.host_gate import HostGate, NotReady
 from crawld.crawl.admission import Admission
 from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
-from crawld.model.host import HostTrouble, sum_up
+from crawld.model.host import HostsInTrouble, sum_up_troubled
 from crawld.model.page import Page, PageState
 from crawld.model.units import format_duration, in_a_row
 from crawld.model.why import Reason, Why
@@ -42,7 +42,7 @@ class Reasons:
         return [reason for reason in found if reason is not None]
 
     def _host_reason(self, host: int, now: float) -> Reason | None:
-        """What keeps the page's host from being asked, or that it waits because it is not known to answer."""
+        """Returns what keeps the page's host from being asked, or that it waits because it is not known to answer."""
         if self._admission.is_set_aside(host) and self._gate.earliest[host] <= now:
             return Reason(Why.HOST_UNPROVEN, now)
         return host_reason(self._gate, host, now)
@@ -61,7 +61,7 @@ class Reasons:
         return None
 
     def _page_reason(self, page: Page, verdict: Verdict, now: float) -> Reason | None:
-        """What the page itself waits for: its own failures, being gone, or its least interval."""
+        """Returns what the page itself waits for: its own failures, being gone, or its least interval."""
         until = self._scheduler.waits_until(page.id)
         if until <= now or isinstance(verdict, Disallowed):  # a forbidden page waits for robots.txt alone
             return None
@@ -126,18 +126,10 @@ def delay_of(gate: HostGate, host: int) -> str:
     return f"{by} {format_duration(seconds).replace(' ', '')}"
 
 
-def hosts_in_trouble(gate: HostGate, pages: Pages, now: float) -> dict[str, object]:
-    """The hosts that are blocked by the operator, asked us to wait, or are in back-off, as JSON, largest first."""
-    blocked: list[HostTrouble] = []
-    asked: list[HostTrouble] = []
-    waiting: list[HostTrouble] = []
-    for host in np.flatnonzero(gate.earliest[: gate.size] > now).tolist():
-        state = gate.export(host)
-        pages_there = pages.on_host(state.name)
-        if pages_there and (state.blocked or state.blocked_until > now):
-            found = HostTrouble(state.name, pages_there, state.blocked_until, state.failures)
-            (blocked if state.blocked else asked if state.asked_until > now else waiting).append(found)
-    return {"blocked": sum_up(blocked), "asked_to_wait": sum_up(asked), "backoff": sum_up(waiting)}
+def blocked_hosts(gate: HostGate, pages: Pages, now: float) -> HostsInTrouble:
+    """Sums up the hosts with pages that are blocked by the operator, asked us to wait, or are in back-off."""
+    waiting = map(gate.export, np.flatnonzero(gate.earliest[: gate.size] > now).tolist())
+    return sum_up_troubled(((state, pages.on_host(state.name)) for state in waiting), now)
 
 
 def failures(count: int) -> str:

@@ -38,7 +38,7 @@ from crawld.store.store import SqlStore
 
 log = logging.getLogger("crawld.crawl")
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 LOGIN_SEEN = frozenset({Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED})
 """Purposes of requests that fail where they are led to a login; a robots.txt behind one is none."""
 LOGIN_ENDS = frozenset(
@@ -137,7 +137,7 @@ class Sender:
         asked = {request.url}
         cookies, permanent, home = ChainCookies(), True, origin_of(request.url)
         chain.bare = chain.bare or request.bare
-        for _ in range(MOST_REDIRECTS):
+        for _ in range(MAX_REDIRECTS):
             if not isinstance(outcome, Redirected):
                 return outcome
             hops.append(outcome)
@@ -159,7 +159,7 @@ class Sender:
                     self.admission.note_turn(request.url, Turn(chain.refusal.at, hop.host))
                 return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
         if isinstance(outcome, Redirected):
-            detail = f"more than {MOST_REDIRECTS} redirects, the last to {outcome.location}"
+            detail = f"more than {MAX_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)
         return outcome
 
@@ -172,7 +172,7 @@ class Sender:
         return hop._replace(bare=True) if chain.bare else hop
 
     async def _forbidden(self, hop: Request, chain: RequestChain) -> FetchFailed | None:
-        """Why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
+        """Returns why robots.txt of a redirect's target forbids it, fetching the file first where it is not known."""
         verdict = await self.permission(hop, chain)
         if isinstance(verdict, Allowed):
             return None
@@ -181,7 +181,7 @@ class Sender:
         return FetchFailed(hop.url, Trouble.ROBOTS, Scope.PAGE, f"redirect to {hop.url}: {verdict.reason}")
 
     async def permission(self, request: Request, chain: RequestChain) -> Allowed | Disallowed | NeedsFetch:
-        """What robots.txt says of a request, fetched first where it is not known: once, however many ask.
+        """Returns what robots.txt says of a request, fetched first where it is not known: once, however many ask.
 
         It stays unknown where that cannot be waited for; the chain then says why.
         """

@@ -86,7 +86,7 @@ class Shapes:
         self._blocks: OrderedDict[str, set[int]] = OrderedDict()  # seen by path, of all its forms
 
     def admits(self, shape: UrlShape | None) -> bool:
-        """Whether a further address of that shape may join."""
+        """Tells whether a further address of that shape may join."""
         if shape is None:
             return True
         if shape.names and shape not in self._admitted and self._forms[shape.path] >= LIMITS.forms_of_path:
@@ -180,7 +180,6 @@ class SiteLinks:
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
         self._order: deque[str] = deque(self._sites)
         self._turn = asyncio.Lock()
-        page_set.on_listed = self._listed
 
     def __bool__(self) -> bool:
         return bool(self._sites)
@@ -307,7 +306,7 @@ class SiteLinks:
         else:
             del self._first[page_id]
 
-    def _listed(self, page_ids: Sequence[int]) -> None:
+    def listed(self, page_ids: Sequence[int]) -> None:
         """These pages are listed now: they wait for no share any longer."""
         for page_id in page_ids:
             self._first.pop(page_id, None)
@@ -315,7 +314,7 @@ class SiteLinks:
     # -- visits -----------------------------------------------------------------------------------------------------
 
     async def refusal(self, page: Page, outcome: Outcome, head: Head | None) -> tuple[Trouble, str] | None:
-        """Why a page that links alone lead to is not to be kept, from what it answered."""
+        """Returns why a page that links alone lead to is not to be kept, from what it answered."""
         if not isinstance(outcome, Fetched) or self.site_of(page.url) is None:
             return None
         if outcome.status in GONE_STATUSES and page.id in self._first:

@@ -1,7 +1,7 @@
 """What became of the slots of the last minutes, and why those that were idle were idle.
 
-Slots come faster than reasons change: they are counted one by one, and at most once a second somebody looks for the
-reason, which is then taken for all idle slots since the last look.
+Slots come faster than reasons change: they are counted one by one, and at most once a second the reason is looked
+for, which is then taken for all idle slots since the last look.
 """
 
 import logging
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.reasons import Reasons, delay_of
+from crawld.model.metrics import RecentSlots
 from crawld.model.page import Page
 from crawld.model.units import format_duration, format_rate
 from crawld.model.why import Why, most_decisive_first
@@ -31,7 +32,7 @@ class SlotLogLimits:
     pages_asked: int = 20
     """Pages whose reason is looked for: the most frequent one speaks for all."""
     stall_seconds: float = 300.0
-    """Seconds without a used slot after which the daemon is stuck: longer than any request or wait of ours may take."""
+    """Seconds without a used slot after which the daemon is stuck: longer than any request or wait may take."""
     stall_looks: int = 20
     """Looks within that time that must each have found a page to ask: one might be by chance."""
     stall_look_seconds: float = 5.0
@@ -88,20 +89,20 @@ class SlotLog:
         self._span(monotonic).idle[why] += 1
         return why
 
-    def report(self, monotonic: float) -> dict[str, object]:
-        """The slots of the last minutes as JSON: how many came, were idle and why, and were skipped."""
+    def report(self, monotonic: float) -> RecentSlots:
+        """Sums up the slots of the last minutes."""
         spans = [span for span in self._spans if span.begin > monotonic - LIMITS.span_seconds * (LIMITS.spans + 1)]
         idle: Counter[Why] = Counter()
         for span in spans:
             idle.update(span.idle)
-        return {
-            "seconds": monotonic - spans[0].begin if spans else 0.0,
-            "slots": sum(span.slots for span in spans),
-            "skipped": sum(span.skipped for span in spans),
-            "skipped_spans": sum(span.skipped > 0 for span in spans),
-            "idle": idle.total(),
-            "idle_because": {why.value: count for why, count in idle.most_common()},
-        }
+        return RecentSlots(
+            monotonic - spans[0].begin if spans else 0.0,
+            sum(span.slots for span in spans),
+            sum(span.skipped for span in spans),
+            sum(span.skipped > 0 for span in spans),
+            idle.total(),
+            {why.value: count for why, count in idle.most_common()},
+        )
 
     def _span(self, monotonic: float) -> _Span:
         if not self._spans or monotonic >= self._spans[-1].begin + LIMITS.span_seconds:
@@ -110,7 +111,7 @@ class SlotLog:
 
 
 class StallWatch:
-    """Notices a daemon that uses no slot although there is a page to ask: an error of ours, which a restart may end."""
+    """Notices a daemon that uses no slot although there is a page to ask: an error that a restart may end."""
 
     def __init__(self, page_to_ask: Callable[[float], Page | None]) -> None:
         self._page_to_ask = page_to_ask

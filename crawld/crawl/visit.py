@@ -185,7 +185,7 @@ class PageCrawls:
     async def _find_alias(
         self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
     ) -> Alias | None:
-        """What a page that answered is another address of, where that is proved."""
+        """Returns what a page that answered is another address of, where that is proved."""
         seen = judgement.memory or memory
         if judgement.state is not PageState.LIVE or seen is None:
             return None
@@ -194,7 +194,7 @@ class PageCrawls:
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
     ) -> tuple[Judgement, Alias | None]:
-        """What the check of an alias tells: that it still is one, or what it is now."""
+        """Returns what the check of an alias tells: that it still is one, or what it is now."""
         seen = judgement.memory or memory
         same = partial(self._same, page, seen) if seen is not None else _never
         if not await self._duplicates.still(page, seen, outcome, chain, same):
@@ -204,7 +204,7 @@ class PageCrawls:
         return Judgement(Verdict.UNCHANGED, PageState.ALIAS), None
 
     async def _same(self, page: Page, seen: Memory, answer: Fetched) -> bool:
-        """Whether an answer has the text that was seen of a page, but for what varies there by itself."""
+        """Tells whether an answer has the text that was seen of a page, but for what varies there by itself."""
         rule, at = self.rule_for(page.url), self._clock.now() - answer.duration
         if not comparable(seen, rule) or seen.digest == GONE_DIGEST:
             return False
@@ -230,7 +230,7 @@ class PageCrawls:
         return await self._readings.read(page.host, outcome, memory, rule, at, noise), memory
 
     async def _frame(self, page: Page, memory: Memory | None, reading: Reading) -> HostFrame | None:
-        """What the host's pages share, where it could matter: the page is not what it was."""
+        """Returns what the host's pages share, where it could matter: the page is not what it was."""
         if memory is None:
             return None
         before, now = memory.digest.text, reading.digest.text
@@ -391,7 +391,7 @@ class PageCrawls:
     def _look_for_feeds(self, outcome: Outcome, head: Head | None) -> None:
         """Feeds that a page links to are looked for when it is first seen, and when it comes back.
 
-        Whoever answered names them: a redirect may have led to another host.
+        The host that answered names them: a redirect may have led to another host.
         """
         if self._polls is not None and isinstance(outcome, Fetched) and head is not None:
             self._polls.found_feeds(outcome.url, head.feeds, self._clock.now())
@@ -402,7 +402,7 @@ async def _never(_: Fetched) -> bool:
 
 
 def _head(memory: Memory | None, judgement: Judgement, reading: Reading | None, outcome: Outcome) -> Head | None:
-    """What the head of a page says; None where it is the copy that we had, or no page."""
+    """Returns what the head of a page says; None where it is the copy that we had, or no page."""
     if reading is None or not isinstance(outcome, Fetched) or judgement.seen is None:
         return None
     if reading.head is not None or (memory is not None and reading.digest is memory.digest):
@@ -430,7 +430,7 @@ def _addressed(
 
 
 def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
-    """Whether the page may be used for other things than before."""
+    """Tells whether the page may be used for other things than before."""
     if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
         return False
     return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms

@@ -23,6 +23,7 @@ from crawld.model.fetched import (
     RobotsState,
     Trouble,
 )
+from crawld.model.host import RobotsFailure
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
 from crawld.read.headers import max_age
@@ -49,16 +50,6 @@ class NeedsFetch:
     """robots.txt is not known, or too old: fetch it from `url` first."""
 
     url: str
-
-
-@dataclass(frozen=True, slots=True)
-class RobotsFailure:
-    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
-
-    origin: str
-    reason: str
-    failures: int
-    until: float  # UTC seconds: when it is tried again
 
 
 @dataclass(frozen=True)

@@ -41,14 +41,14 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
         return await _changes(settings, query)
     async with steering(settings) as control:
         match method, asked.path:
-            case "GET", "/status":
-                return await control.status()
-            case "PUT", "/bandwidth":
+            case "GET", "/v1/status":
+                return (await control.status()).document()
+            case "POST", "/v1/bandwidth":
                 await control.change_bandwidth(float(body["rate"]))
-                return await control.status()
-            case "POST", "/pause" | "/resume":
-                await control.pause(paused=asked.path == "/pause")
-                return await control.status()
+                return (await control.status()).document()
+            case "POST", "/v1/pause" | "/v1/resume":
+                await control.pause(paused=asked.path == "/v1/pause")
+                return (await control.status()).document()
             case "POST", "/urls":
                 adoption = await control.add_pages([Wanted(one["url"], one["importance"]) for one in body["urls"]])
                 return {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
@@ -64,7 +64,7 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
                 found = await control.explain(int(query["id"]))
                 if found is None:
                     raise CrawldError("no such page")
-                return found
+                return found.document()
             case "GET", "/forecast":
                 return await control.forecast([float(rate) for rate in parse_qs(asked.query).get("bandwidth", [])])
             case "POST", "/reload":

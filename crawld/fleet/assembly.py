@@ -317,8 +317,8 @@ class FleetAssembly(Assembly):
             while True:
                 await asyncio.sleep(LIMITS.settings_seconds)
                 beat = self.worker.beat
-                if beat is not None and beat.revision != self._revision and self.steering.on_reload is not None:
-                    await self.steering.on_reload(False)
+                if beat is not None and beat.revision != self._revision:
+                    await self.steering.reload()
         finally:
             await asyncio.shield(self.shared.close())
 

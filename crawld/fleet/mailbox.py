@@ -20,9 +20,8 @@ from crawld.model.web import Clock
 from crawld.pages.list_file import ListFile
 from crawld.pages.page_set import PageSet
 from crawld.show.control import Steering
-from crawld.signals.contract import Hubs
 from crawld.signals.files import File, restored
-from crawld.signals.websub import acceptance, confirmation, feed_of, is_token
+from crawld.signals.websub import Subscriptions, acceptance, confirmation, feed_of, is_token
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Mailbox:
         held: Callable[[int], bool],
         clock: Clock,
         steering: Steering,
-        hubs: Callable[[], Hubs | None],
+        hubs: Callable[[], Subscriptions | None],
     ) -> None:
         self._shard_set, self._page_set, self._held, self._clock = shard_set, page_set, held, clock
         self._steering, self._hubs = steering, hubs

@@ -2,9 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, RateSchedu
 from crawld.fleet.store.ledger import Report
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.show.report import Status
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Reporter:
     store: SqlShardStore
     clock: DatabaseClock
     loading: Callable[[], int]  # how many shards are ours and not loaded yet
-    status: Callable[[], Awaitable[Mapping[str, Any]]]  # what our own control says
+    status: Callable[[], Awaitable[Status]]  # what our own control says
     revision: int = 0  # of the fleet's settings that we go by wholly
     level: float = 0.0  # at which the last round was cleared; 0: not known
     held_up: tuple[int, ...] = ()  # hosts whose gates are worth waiting for, by our last bid
@@ -48,7 +48,7 @@ class Reporter:
     _fresh: tuple[float, float] = (0.0, 0.0)  # Σ importance · freshness, Σ importance
     _mark: tuple[float, int] = (0.0, 0)
     _rate: float = 0.0
-    _status: Mapping[str, Any] | None = None
+    _status: Status | None = None
 
     def report(self, *, bids: bool) -> Report:
         """The report of this moment; without a bid where nothing may be sent in the next round."""
@@ -69,7 +69,7 @@ class Reporter:
             status=self._take_status(),
         )
 
-    def _take_status(self) -> Mapping[str, Any] | None:
+    def _take_status(self) -> Status | None:
         """What our own control says, once."""
         status, self._status = self._status, None
         return status

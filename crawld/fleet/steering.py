@@ -18,17 +18,16 @@ from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import InputError, StoreError
 from crawld.model.host import HostState
-from crawld.model.page import BY_HAND, Mark, PageState, Wanted
+from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.shards import shard_of_id
-from crawld.model.signal import SOURCES
-from crawld.model.units import format_rate
 from crawld.model.url import identity
 from crawld.model.web import Clock
-from crawld.model.why import LASTING, Reason, Why, most_decisive_first, stored_reasons
+from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
-from crawld.show.control import BANDWIDTH, PAUSED, steer
+from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason
 from crawld.show.forecasts import StoredScheduler, Terms
+from crawld.show.report import Explanation, Status
 from crawld.store.pages import Adoption
 from crawld.store.read_model import SqlReadModel
 
@@ -83,13 +82,13 @@ class FleetSteering:
     ) -> None:
         """`rules`, `healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
         self._store, self._terms, self._clock, self._rules = store, terms, clock, rules or DigestRules()
-        self.actions: Actions = Actions(self, store, clock)
+        self.actions = Actions(self, store, clock)
         self._healthy, self._reload = healthy, reload
         self._one_at_a_time = asyncio.Lock()
         self._read: tuple[float, StoredScheduler, float] | None = None
 
-    async def status(self) -> dict[str, object]:
-        """What the workers are doing now, together."""
+    async def status(self) -> Status:
+        """Returns what the workers are doing now, together."""
         audits = Audits()
         for fresh in await self._store.audits(AUDITS_KEPT):
             audits.record(fresh=fresh)
@@ -99,7 +98,7 @@ class FleetSteering:
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
         """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
         view = await self._store.view()
-        spent = merged_status(view, None, self._terms.intervals)["requests_by_purpose"]
+        spent = merged_status(view, None, self._terms.intervals).requests_by_purpose
         async with self._one_at_a_time:
             monotonic, now = self._clock.monotonic(), self._clock.now()
             if self._read is None or monotonic - self._read[0] > LIMITS.kept_seconds:
@@ -184,43 +183,21 @@ class FleetSteering:
         """What of a page counts as a change by the settings of the worker that answers."""
         return rule_document(self._rules, url)
 
-    async def explain(self, page_id: int) -> dict[str, object] | None:
-        """What is stored of a page and why it is not crawled just now; None where it is retired or unknown."""
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is stored of a page and why it is not crawled just now; None if it is retired or unknown."""
         found = await self._store.stored_page(page_id)
         if found is None:
             return None
         stored, view, now = found.pages, await self._store.view(), self._clock.now()
-        name, state = stored.hosts[0], stored.states[0]
-        host = next(iter(found.hosts), HostState(name))
-        pages = StoredScheduler(self._terms, stored, [host], found.age_curves)
-        scheduler = pages.scheduler
-        scheduler.chooser.level = level = view.level if view.level and math.isfinite(view.level) else 0.0
+        page, state = Page(page_id, stored.urls[0], stored.hosts[0]), stored.states[0]
+        host = next(iter(found.hosts), HostState(page.host))
+        scheduler = StoredScheduler(self._terms, stored, [host], found.age_curves).scheduler
+        scheduler.chooser.level = view.level if view.level and math.isfinite(view.level) else 0.0
         reasons = list(self._reasons(state, host, view, now))
         if await self._store.holder(shard_of_id(page_id)) is None and view.live:
             reasons.append(Reason(Why.NOT_LOADED, detail=", as no worker holds its shard"))
-        value, standing = scheduler.value_of(page_id, now), scheduler.standing(page_id)
-        assert standing is not None  # noqa: S101 - it was put in just now
-        if not reasons:
-            reasons = [self._worth(pages, page_id, view, now)]
-        reasons = most_decisive_first(reasons)
-        expected = self._expected_at(pages, page_id, reasons, now)
-        seen = not math.isnan(standing.last)
-        return {
-            "url": stored.urls[0],
-            "host": name,
-            "state": state.value,
-            "importance": standing.importance,
-            "last_crawl_at": standing.last if seen else None,
-            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
-            "freshness": scheduler.freshness_of(page_id, now),
-            "value": value if seen else None,
-            "level": level,
-            "host_ready_in_seconds": _finite(max(0.0, host.blocked_until - now)),
-            "expected_in_seconds": None if expected is None else expected - now,
-            "reason": reasons[0].why.value,
-            "why_not_now": reasons[0].sentence(now),
-            "reasons": [reason.document(now) for reason in reasons],
-        }
+        reasons = most_decisive_first(reasons or [worth_reason(scheduler, page_id, view.bandwidth, now)])
+        return explain_page(scheduler, HeldPage(page, state, host.blocked_until), reasons, now, now)
 
     def _reasons(self, state: PageState, host: HostState, view: FleetView, now: float) -> Iterator[Reason]:
         """Every reason but the page's crawl value."""
@@ -233,21 +210,6 @@ class FleetSteering:
         yield from stored_reasons(
             state, now, blocked=host.blocked, asked_until=host.asked_until, blocked_until=host.blocked_until
         )
-
-    def _worth(self, pages: StoredScheduler, page_id: int, view: FleetView, now: float) -> Reason:
-        """Whether the page's turn has come, where nothing but its crawl value decides."""
-        value, level = pages.scheduler.value_of(page_id, now), pages.scheduler.chooser.level
-        if value >= level:
-            return Reason(Why.NEXT)
-        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(view.bandwidth)}"
-        return Reason(Why.NOT_WORTH_IT, pages.scheduler.expected_at(page_id, now), text)
-
-    def _expected_at(self, pages: StoredScheduler, page_id: int, reasons: Sequence[Reason], now: float) -> float | None:
-        """When the page is crawled if the level stays and no signal comes; None while it is not known."""
-        if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
-            return None
-        waits = (reason.until for reason in reasons if reason.until is not None)
-        return _finite(max(pages.scheduler.expected_at(page_id, now), *waits, now))
 
     async def reload(self, *, retire: bool = False) -> Reload:
         """Read settings and list again: each worker has its own, so only the one that answers can."""
@@ -266,13 +228,8 @@ def _refreshed(url: str, page_id: int | None, done: Mapping[int, float | None]) 
     return Refreshed(url, "waiting", "its worker asks for it as soon as its host may be asked")
 
 
-def _finite(seconds: float) -> float | None:
-    """A time as JSON can say it: None for one that does not come by itself."""
-    return seconds if math.isfinite(seconds) else None
-
-
 class FleetReads:
-    """Freshens pages in a fleet: the worker that holds a page is asked by mail.
+    """Implements `FreshReads` in a fleet: the worker that holds a page is asked by mail.
 
     Readers who do not insist read the copy at once: what a slot is worth to them is known by the holder alone.
     """

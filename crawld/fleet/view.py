@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from crawld.model.troubles import TroubleReport
 from crawld.model.units import format_age, format_duration, many
+from crawld.show.report import Status, TroubleReport
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class WorkerView:
     stale: int = 0
     revision: int = 0  # of the fleet's settings that it goes by wholly
     clock_ahead: float = 0.0
-    status: Mapping[str, Any] | None = field(default=None, repr=False)
+    status: Status | None = field(default=None, repr=False)
 
     @property
     def live(self) -> bool:

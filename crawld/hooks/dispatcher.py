@@ -66,7 +66,7 @@ class Hook:
     use: str | None = None  # what its receiver uses pages for
 
     def wants(self, change: NewChange) -> bool:
-        """Whether the hook is to be told of the change: not of pages that deny its use, but that they do so."""
+        """Tells whether the hook is to be told of the change: not of pages that deny its use, but that they do so."""
         if self.use is not None and change.verdict == ChangeVerdict.USAGE.value:
             return self.pattern.fits(change.url)
         return self.use not in change.denies and change.verdict in self.verdicts and self.pattern.fits(change.url)
@@ -158,7 +158,7 @@ class Dispatcher:
         self._replaced.set()
 
     def standings(self) -> list[HookStanding]:
-        """How each hook stands."""
+        """Returns how each hook stands."""
         found = []
         for name, line in self.lines.items():
             oldest, figures = line.queue.oldest, line.figures

@@ -92,7 +92,7 @@ class HookQueue:
         return taken
 
     def next_at(self) -> float:
-        """When `take` may give something, if nothing else happens before."""
+        """Returns when `take` may give something, if nothing else happens before."""
         while self._ready and not self._is_next(self._ready[0][1]):
             heappop(self._ready)
         return max(self._ready[0][0], self._not_before) if self._ready and self._may_send() else math.inf

@@ -78,7 +78,7 @@ async def _kill(process: Process) -> None:
     await process.wait()
 
 
-MOST_IN_A_MESSAGE = 50
+MAX_CHANGES = 50
 HINT = "pip install 'crawld[notify]'"
 VERBS = {
     "new": "is new",
@@ -112,7 +112,7 @@ def check_address(address: str) -> None:
 class Notification:
     """Sends messages to one address; Apprise opens its own connections, in a thread."""
 
-    at_once = MOST_IN_A_MESSAGE
+    at_once = MAX_CHANGES
 
     def __init__(self, address: str, seconds: float) -> None:
         self._library = load_apprise()

@@ -5,7 +5,7 @@ import codecs
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -157,11 +157,19 @@ class Assembly:
             PageIndex(), self.scheduler.last_success, self._poll_settings(), self.pages.on_host, self.scheduler.gone
         )
         self.workers = WorkerPool(READERS, Limits(settings.reading.deadline, settings.reading.memory_mb << 20))
-        self.polls = Polls(self.polled_sources, self.store, self.scheduler, self.clock, self.workers)
+        self._follow: list[Callable[[PollResult], Awaitable[None]]] = []
+        self.polls = Polls(
+            self.polled_sources,
+            self.store,
+            self.scheduler,
+            self.clock,
+            self.workers,
+            self._follow,
+            lambda: self.page_set.indexed,
+        )
         index, merges = self.polled_sources.pages, settings.duplicates == "merge"
         aliases = Aliases(self.pages, self.scheduler, index, merges=merges, same_host=not self.holds_all)
-        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases)
-        self.polls.ready = lambda: self.page_set.indexed
+        self.page_set = PageSet(self.store, self.pages, self.scheduler, self.gate, index, aliases, self._listed)
         self.links = self._make_links()
         self.fetcher = self._make_fetcher()
         pacer, door = self._make_pacer()
@@ -186,13 +194,13 @@ class Assembly:
             in_reads=policy.in_reads and policy.plan is None,
         )
         self._learner: Learner | None = None
+        self._daemon: Daemon | None = None
         self.listener = Listener()
         self._lag = LoopLag(self.clock)
         self.list = self.list_type(
             lambda: (self.reloader.settings.urls, self.reloader.settings.max_removed),
             self._reading_list,
             self.page_set,
-            self.store,
             self.clock,
             self.crawler.status,
             retire=retire,
@@ -202,12 +210,7 @@ class Assembly:
         self.freshness = FreshnessNow(self.scheduler, self.clock)
         self.metrics = DaemonMetrics(
             self.crawler,
-            self.scheduler,
-            self.gate,
-            self.pages,
-            self.store,
             self.read_model,
-            self.clock,
             self._lag,
             self.freshness,
             signals=lambda: dict(self.polls.counts),
@@ -215,13 +218,14 @@ class Assembly:
             learner_lag=self._learner_lag,
         )
         forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
-        self.steering = Steering(self.crawler, self.page_set, forecasts, self.reloader.rules)
+        parts = self.crawler, self.page_set, forecasts, self.reloader.rules, self.dispatcher.standings
+        self.steering = Steering(*parts, self._reload_daemon)
 
     def _make_clock(self) -> SystemClock:
         return SystemClock()
 
     def _may_send_hooks(self) -> bool:
-        """Whether no other process may be telling the hooks."""
+        """Tells whether no other process may be telling the hooks."""
         return True
 
     def _make_store(self) -> SqlStore:
@@ -235,7 +239,7 @@ class Assembly:
         )
 
     def _make_pacer(self) -> tuple[Slots, Door | None]:
-        """When slots come, and what requests pass on their way out where that is more than slots ask for."""
+        """Returns when slots come, and what requests pass on their way out where that is more than slots ask for."""
         return Pacer(self.settings.bandwidth, self.clock.monotonic()), None
 
     def _make_fetcher(self) -> HttpFetcher:
@@ -250,6 +254,9 @@ class Assembly:
         )
         fetcher.credentials, fetcher.signer = make_credentials(settings), make_signer(settings)
         return fetcher
+
+    def _listed(self, page_ids: Sequence[int]) -> None:
+        self.links.listed(page_ids)
 
     def _make_links(self) -> SiteLinks:
         """Follows the links of sites; without a list first visits that nothing limits may take half of the slots."""
@@ -300,9 +307,13 @@ class Assembly:
             tick_seconds=self._tempo.tick,
             listening=self.listener.known,
         )
-        self.steering.on_reload = daemon.reload
-        self.steering.hooks = self.dispatcher.standings
+        self._daemon = daemon
         return daemon
+
+    async def _reload_daemon(self, retire: bool) -> Reload:
+        if self._daemon is None:
+            return Reload(refused="there is nothing to reload")
+        return await self._daemon.reload(retire)
 
     def _make_daemon(self, **parts: Any) -> Daemon:
         return Daemon(**parts)
@@ -314,14 +325,14 @@ class Assembly:
         return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run
 
     def _services(self) -> list[Service]:
-        """What runs beside the crawler."""
+        """Returns what runs beside the crawler."""
         services = [self._learn, self._index, self.read_model.run, *self._documents()]
         if self.links:
             services.append(partial(self.links.run, self.clock, self._tempo.tick))
         return [*services, self.list.run, self.watch.run, self.dispatcher.run, self._lag.run, self.freshness.run]
 
     def _documents(self) -> list[Service]:
-        """What keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
+        """Returns what keeps the texts of copies, where that is wanted; a worker of a fleet makes them when asked."""
         settings = self.settings
         if not self.holds_all or not settings.keep_text or settings.keep_bodies == "none":
             return []
@@ -361,7 +372,7 @@ class Assembly:
         return self.list
 
     def _public(self) -> list[Service]:
-        """What serves other programs, where `api.listen` is set; and what follows from polls."""
+        """Returns what serves other programs, where `api.listen` is set; and what follows from polls."""
         api, sites = self.settings.api, self.settings.discover
         if api.listen is not None and api.public_url is not None:
             self.hubs = Subscriptions(
@@ -369,11 +380,10 @@ class Assembly:
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
-        follow: list[Callable[[PollResult], Awaitable[None]]] = [pushes.follow]
+        self._follow.append(pushes.follow)
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
-            follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
-        self.polls.on_result = follow
+            self._follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
         if api.listen is None:
             self.listener.closed()
             return []
@@ -381,7 +391,7 @@ class Assembly:
         return [server.run, *([self.demand.run] if self.copies is self.demand else [])]
 
     def _others(self) -> Others | None:
-        """Who holds pages and feeds that are not here: nobody."""
+        """Returns what holds pages and feeds that are not here; None in a single daemon."""
         return None
 
     def _public_app(self, pushes: Pushes, *outer: Middleware) -> web.Application:
@@ -415,12 +425,12 @@ class Assembly:
 
     @property
     def fresh(self) -> FreshReads:
-        """What fetches pages as they are read."""
+        """Returns what fetches pages as they are read."""
         return self.reads
 
     @property
     def control(self) -> Control:
-        """What the API and the dashboard steer and ask."""
+        """Returns what the API and the dashboard steer and ask."""
         return self.steering
 
     def _learner_lag(self) -> float | None:
@@ -478,7 +488,7 @@ class Assembly:
 
 
 def _discovery(settings: Settings) -> Discovery | None:
-    """Which URLs of sitemaps and feeds become pages."""
+    """Returns which URLs of sitemaps and feeds become pages."""
     if not settings.discover:
         return None
     return Discovery(tuple(identity(site.site) for site in settings.discover))

@@ -36,11 +36,9 @@ from crawld.show.forecasts import Terms
 from crawld.store.address import parse_address
 from crawld.store.hooks import Transport
 
-# How pages are valued and hosts are asked, from settings.
-
 
 def terms_of(settings: Settings) -> Terms:
-    """What the settings say."""
+    """Returns what the settings say."""
     policy, limits = policies.choose(settings.policy), settings.politeness
     return Terms(
         valuation=None if policy.valuation is None else policy.valuation(),
@@ -190,7 +188,7 @@ def _secret(given: HookSettings) -> bytes:
 
 
 def _guard(given: HookSettings, settings: Settings) -> AddressGuard:
-    """What pages may be crawled from, and the networks that are open to this hook alone."""
+    """Returns what pages may be crawled from, and the networks that are open to this hook alone."""
     return AddressGuard([*settings.allow_private, *given.allow_private])
 
 
@@ -210,7 +208,7 @@ def _transport(given: HookSettings, settings: Settings, clock: Clock, agent: str
 
 
 def user_agent(settings: Settings) -> str:
-    """Who we say we are: as set, or our name with the webmaster of this machine as contact."""
+    """Returns who we say we are: as set, or our name with the webmaster of this machine as contact."""
     return settings.user_agent or f"crawld/{__version__} (+mailto:webmaster@{_own_name()})"
 
 

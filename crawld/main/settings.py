@@ -87,7 +87,7 @@ _Loader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """What a settings file says, before it is checked; ConfigError where it is not YAML."""
+    """Returns what a settings file says, before it is checked; ConfigError where it is not YAML."""
     try:
         given = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - a SafeLoader
     except PermissionError:
@@ -297,27 +297,27 @@ class HookSection(BaseModel):
 
     @property
     def kind(self) -> Kind:
-        """How the hook is told."""
+        """Returns how the hook is told."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def sendings_per_second(self) -> float:
-        """How often something may be sent."""
+        """Returns how often something may be sent."""
         return RATES[self.kind] if self.rate is None else self.rate
 
     @property
     def seconds(self) -> float:
-        """How long one sending may take."""
+        """Returns how long one sending may take."""
         return SECONDS[self.kind] if self.timeout is None else self.timeout
 
     @property
     def at_once(self) -> int:
-        """How many sendings may be under way."""
+        """Returns how many sendings may be under way."""
         return AT_ONCE[self.kind] if self.concurrency is None else self.concurrency
 
     @property
     def target(self) -> str:
-        """Who is told, without what may be a secret: addresses of services often hold one in their path."""
+        """Returns who is told, without what may be a secret: addresses of services often hold one in their path."""
         if self.webhook is not None:
             parts = urlsplit(self.webhook)
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" + ("/…" if parts.path.strip("/") else "/")
@@ -423,7 +423,7 @@ class Credential(BaseModel):
 
     @property
     def kind(self) -> Literal["bearer", "basic", "header", "cookie"]:
-        """How it is sent."""
+        """Returns how it is sent."""
         return self._given()[0].partition("_")[0]  # type: ignore[return-value]  # one of CREDENTIAL_KINDS
 
     @property
@@ -728,11 +728,11 @@ class Settings(_Section):
         return Path(tempfile.gettempdir()) / f"crawld-{os.getuid()}-{_name_of(place)}.sock"
 
     def token_file(self) -> Path:
-        """Where the listener's token is kept."""
+        """Returns where the listener's token is kept."""
         return self._beside("token") if self.api.token_file is None else _absolute(self.api.token_file)
 
     def key_file(self) -> Path:
-        """Where the keys are kept that requests are signed with."""
+        """Returns where the keys are kept that requests are signed with."""
         return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
 
     def _beside(self, kind: str) -> Path:
@@ -766,7 +766,7 @@ def _name_of(place: str) -> str:
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
     """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
 
-    A relative `urls` belongs to whoever names it: the file's directory, or the working directory for the command line.
+    A relative `urls` starts where it is named: in the file's directory, or in the command line's working directory.
     """
     given: Any = {}
     if path is not None:

@@ -35,17 +35,14 @@ class SupervisorLimits:
     max_troubles_told: int = 3
     """Kinds of trouble that a summary names, the most frequent first."""
     forget_seconds: float = 600.0
-    """Hosts without pages are forgotten once nobody has asked for them for this long, at most twice as long."""
+    """Hosts without pages are forgotten once they were not asked for this long, at most twice as long."""
 
 
 LIMITS = SupervisorLimits()
 
 
-# What systemd is told: ready, reloading, stopping, a status line, and that we are alive.
-
-
 class Notifier:
-    """Talks to the service manager where there is one (NOTIFY_SOCKET), and to nobody otherwise."""
+    """Tells the service manager, where NOTIFY_SOCKET names one, how the daemon stands."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = os.environ.get("NOTIFY_SOCKET") if address is None else address
@@ -64,7 +61,7 @@ class Notifier:
 
     @staticmethod
     def watchdog_seconds() -> float | None:
-        """How often the service manager wants to hear from us at the least, if it does."""
+        """Returns how often the service manager wants to hear from us at the least, if it does."""
         usec, pid = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
         if not usec or (pid and int(pid) != os.getpid()):
             return None
@@ -153,7 +150,7 @@ class Daemon:
         """Nothing is under way any more; the loops still run."""
 
     def _loops(self) -> Sequence[Service]:
-        """What runs beside the services."""
+        """Returns what runs beside the services."""
         return [self.crawler.run, self._tick, self._prune, self._forget, self._feed_watchdog, self.store.watch]
 
     async def _prepared(self) -> bool:
@@ -201,7 +198,7 @@ class Daemon:
                 raise error
 
     async def _where_to_look(self) -> dict[str, object]:
-        """What the first line says: how much is crawled how fast, and where to look on."""
+        """Returns what the first line says: how much is crawled how fast, and where to look on."""
         address = None if self.listening is None else await self.listening()
         commands = "`crawld stats` shows how fresh the copy is" + (", `crawld dashboard` opens this" if address else "")
         return {
@@ -298,7 +295,7 @@ class Daemon:
             await asyncio.sleep(limit / 3)
 
     async def _well(self) -> bool:
-        """Whether slots are served and what was recorded is committed."""
+        """Tells whether slots are served and what was recorded is committed."""
         if not (self.crawler.serves_slots() and self.store.healthy):
             return False
         await self.store.flush()

@@ -1,7 +1,7 @@
 """A host: who is asked, and how it wants to be asked."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from crawld.model.crawl import Memory
@@ -44,27 +44,74 @@ class HostTrouble:
     failures: int
 
 
-def sum_up(hosts: Iterable[HostTrouble]) -> dict[str, object]:
-    """Hosts in trouble as JSON: how many, with how many pages, and the largest of them."""
+@dataclass(frozen=True, slots=True)
+class RobotsFailure:
+    """A robots.txt that is unavailable: nothing of its site may be asked for until a fetch succeeds."""
+
+    origin: str
+    reason: str
+    failures: int
+    until: float  # UTC seconds: when it is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class TroubledHosts:
+    """Hosts in one kind of trouble: how many, with how many pages, and the largest of them."""
+
+    count: int = 0
+    pages: int = 0
+    worst: Sequence[HostTrouble] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostsInTrouble:
+    """Hosts that may not be asked, by who or what keeps us from it: the operator, Retry-After, or failures."""
+
+    blocked: TroubledHosts = TroubledHosts()
+    asked_to_wait: TroubledHosts = TroubledHosts()
+    backoff: TroubledHosts = TroubledHosts()
+
+
+@dataclass(frozen=True, slots=True)
+class OriginTurningAway:
+    """An origin that turns us away, with how many of its pages."""
+
+    origin: str
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SitesTurningAway:
+    """Origins that turn us away in one way: how many, with how many pages, and the largest of them."""
+
+    count: int
+    pages: int
+    worst: Sequence[OriginTurningAway]
+
+
+def sum_up_troubled(states: Iterable[tuple[HostState, int]], now: float) -> HostsInTrouble:
+    """Sums up the hosts that may not be asked, from their states and numbers of pages."""
+    split: dict[str, list[HostTrouble]] = {"blocked": [], "asked_to_wait": [], "backoff": []}
+    for state, pages in states:
+        if pages and (state.blocked or state.blocked_until > now):
+            kind = "blocked" if state.blocked else "asked_to_wait" if state.asked_until > now else "backoff"
+            split[kind].append(HostTrouble(state.name, pages, state.blocked_until, state.failures))
+    return HostsInTrouble(**{kind: _largest_first(hosts) for kind, hosts in split.items()})
+
+
+def _largest_first(hosts: Iterable[HostTrouble]) -> TroubledHosts:
     largest = sorted(hosts, key=lambda one: (-one.pages, one.host))
-    return {
-        "count": len(largest),
-        "pages": sum(one.pages for one in largest),
-        "worst": [asdict(one) for one in largest[:MAX_NAMED]],
-    }
+    return TroubledHosts(len(largest), sum(one.pages for one in largest), largest[:MAX_NAMED])
 
 
-def sum_up_turned_away(counts: Mapping[tuple[str, Trouble], int]) -> dict[str, dict[str, object]]:
-    """Pages whose site turned us away, by origin and trouble, as JSON by trouble: the origins with most pages."""
-    found: dict[str, dict[str, object]] = {}
+def sum_up_turned_away(counts: Mapping[tuple[str, Trouble], int]) -> dict[str, SitesTurningAway]:
+    """Sums up the pages whose site turned us away, by trouble, from their number by origin and trouble."""
+    found = {}
     for trouble in TURNED_AWAY:
         there = sorted(((-pages, origin) for (origin, kind), pages in counts.items() if kind is trouble and pages > 0))
         if there:
-            found[trouble.value] = {
-                "count": len(there),
-                "pages": -sum(pages for pages, _ in there),
-                "worst": [{"origin": origin, "pages": -pages} for pages, origin in there[:MAX_NAMED]],
-            }
+            worst = [OriginTurningAway(origin, -pages) for pages, origin in there[:MAX_NAMED]]
+            found[trouble.value] = SitesTurningAway(len(there), -sum(pages for pages, _ in there), worst)
     return found
 
 

@@ -1,12 +1,8 @@
 """A page: a URL kept fresh, with its importance, and the parts of it that count."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from crawld.model.errors import InputError
 
@@ -58,40 +54,6 @@ class Wanted:
     importance: float = 1.0
 
 
-class ListedPages:
-    """Pages that a list named before: which line names each as it is kept, by hashes of 64 bits.
-
-    Hashes are this process's own, so that an outsider cannot write two lines of one hash.
-    """
-
-    def __init__(self, ids: NDArray[np.int64], lines: NDArray[np.int64], identities: NDArray[np.int64]) -> None:
-        order = np.argsort(lines)
-        self.ids, self._lines, self._identities = ids[order], lines[order], identities[order]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @staticmethod
-    def line(url: str, importance: float) -> int:
-        """The hash of the line that names a page."""
-        return hash((url if importance == 1 else f"{url} {repr(importance).removesuffix('.0')}").encode())
-
-    @staticmethod
-    def page(identity: str) -> int:
-        """The hash by which pages are told apart."""
-        return hash(identity.encode())
-
-    def find(self, lines: Sequence[bytes]) -> NDArray[np.int64]:
-        """For each line where in `ids` the page is that it names as it is kept, -1 where there is none."""
-        asked = np.fromiter(map(hash, lines), np.int64, len(lines))
-        at = np.minimum(np.searchsorted(self._lines, asked), len(self) - 1)
-        return np.where(self._lines[at] == asked, at, -1)
-
-    def identities(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The hashes of the identities of these pages, sorted."""
-        return np.sort(self._identities[which])
-
-
 @dataclass(frozen=True, slots=True)
 class PagePart:
     """An element with text: the selector that finds it, the beginning of its text, and how deep it lies in others."""
@@ -139,3 +101,11 @@ class Document:
     title: str | None = None
     language: str | None = None
     canonical: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverduePages:
+    """Pages that could be asked but were not crawled with success for long, and when the oldest copy was made."""
+
+    count: int = 0
+    oldest_crawl_at: float | None = None

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from crawld.model.page import PageState
 from crawld.model.units import format_moment
@@ -121,10 +120,19 @@ class Reason:
         when = "later" if self.until is None else format_moment(self.until, now)
         return SENTENCES[self.why].format(detail=self.detail, when=when)
 
-    def document(self, now: float) -> dict[str, Any]:
-        """The reason as JSON."""
+    def told(self, now: float) -> "ToldReason":
+        """Returns the reason in words."""
         until = self.until if self.until is not None and math.isfinite(self.until) else None
-        return {"reason": self.why.value, "sentence": self.sentence(now), "until": until}
+        return ToldReason(self.why, self.sentence(now), until)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldReason:
+    """A reason as it is told: a word for programs, a sentence for people, and when it ends."""
+
+    reason: Why
+    sentence: str
+    until: float | None
 
 
 BY_STATE = {

@@ -142,7 +142,7 @@ class Aliases:
         return [page for page_id in self._index.alike(url) if (page := self._pages.get(page_id)) is not None]
 
     def may_stand_for(self, page: Page, url: str) -> bool:
-        """Whether a page may become another address of that URL here."""
+        """Tells whether a page may become another address of that URL here."""
         return not self.same_host or host_of(url) == page.host
 
     def without_tracking(self, page: Page) -> str | None:

@@ -73,7 +73,7 @@ def posterior_mean(weight: Floats, evidence: RequestEvidence) -> Floats:
 
 
 def moved(old: Floats, new: Floats) -> Bools:
-    """Where importance has moved far enough to weigh the page anew."""
+    """Returns where importance has moved far enough to weigh the page anew."""
     return np.asarray(np.abs(new - old) > LIMITS.moved * old, dtype=np.bool_)
 
 

@@ -154,9 +154,6 @@ class DocumentKeeper:
             return None
 
 
-# The texts of kept copies, read in workers: they are foreign bytes.
-
-
 class StoredTexts:
     """Texts of kept copies, read in a worker; TooCostlyError where that takes too much.
 
@@ -178,7 +175,7 @@ class StoredTexts:
         return await documents_of(self._workers, self._rule_for, given)
 
     async def difference(self, before: VersionBody, after: VersionBody) -> Sequence[BlockEdit] | None:
-        """What the second version did to the first; None where either has no text."""
+        """Returns what the second version did to the first; None where either has no text."""
         old, new = ((one.body, one.version.content_type) for one in (before, after))
         return await self._workers.run(after.host, difference.difference, old, new, self._rule_for(after.url))
 

@@ -52,9 +52,6 @@ class FreshnessNow:
             await asyncio.sleep(LIMITS.renew_seconds)
 
 
-# What the daemon holds of its pages in memory, for whoever lists them: read in other threads than the loop's.
-
-
 class LivePageView:
     """The `LivePages` of the scheduler and the host gate."""
 

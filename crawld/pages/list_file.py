@@ -22,7 +22,6 @@ from crawld.pages.page_set import PageSet
 from crawld.pages.status import Counters
 from crawld.read.url_list import UrlList, read_changed_lines, read_url_list
 from crawld.store.pages import Adoption
-from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +66,13 @@ def read_list(source: str) -> UrlList:
 
 
 def no_usable_line(source: str, listed: UrlList) -> InputError:
-    """What is wrong with a list that gives no page."""
+    """Returns what is wrong with a list that gives no page."""
     bad_lines = f"{len(listed.bad)} bad, the rest empty" if listed.bad else "it is empty"
     return InputError(f"URL list {source}: no usable line ({bad_lines}). Write one http or https URL a line.")
 
 
 def read_once(source: str) -> bool:
-    """Whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
+    """Tells whether the list can be read a single time only: standard input, or a pipe such as `<(…)`."""
     if source == STANDARD_INPUT:
         return True
     try:
@@ -84,7 +83,7 @@ def read_once(source: str) -> bool:
 
 
 async def _body_beside(source: str) -> bytes:
-    """Read beside the loop; what may never end is read in a thread that nobody waits for when the daemon stops."""
+    """Read beside the loop; what may never end is read in a thread that a stop does not wait for."""
     if not read_once(source):
         return await asyncio.to_thread(list_body, source)
     result: Future[bytes] = Future()
@@ -122,7 +121,7 @@ def list_body(source: str) -> bytes:
 
 
 def list_mark(body: bytes) -> str:
-    """What tells one list, as this version reads it, from another."""
+    """Returns what tells one list, as this version reads it, from another."""
     return hashlib.blake2b(body, digest_size=16, key=__version__.encode()).hexdigest()
 
 
@@ -137,7 +136,6 @@ class ListFile:
         source: Callable[[], tuple[str | None, float]],
         reading: Callable[[], None],
         page_set: PageSet,
-        store: SqlStore,
         clock: Clock,
         status: Counters,
         *,
@@ -146,7 +144,7 @@ class ListFile:
     ) -> None:
         """`source` gives the list and the share of its pages that may go at once; `retire` is for the first list."""
         self._source, self._reading, self._status = source, reading, status
-        self._page_set, self._store, self._clock = page_set, store, clock
+        self._page_set, self._store, self._clock = page_set, page_set.store, clock
         self._first_wait, self._retire_at_first = first_wait, retire
         self._news = ListNews()  # since the start or the last reload
         self._one_at_a_time = asyncio.Lock()
@@ -227,13 +225,13 @@ class ListFile:
             self._note(source, listed, taken)
 
     async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - a fleet looks at both
-        """Whether this list may be taken over; one daemon's own always may."""
+        """Tells whether this list may be taken over; one daemon's own always may."""
         return True
 
     def _note(self, source: str, listed: UrlList, taken: Adoption) -> None:
         """Log what a list did, and say in the status what it was not allowed to do."""
         added, removed = len(taken.added) + len(taken.returned), len(taken.retired)
-        if self._first is None or self._first.done():  # what a start finds is no news to whoever reloads
+        if self._first is None or self._first.done():  # what a start finds is no news of a reload
             self._news = replace(self._news, added=self._news.added + added, removed=self._news.removed + removed)
         self._status.list_held_back = None
         _report(source, listed, taken)
@@ -280,16 +278,13 @@ def _report(source: str, listed: UrlList, taken: Adoption) -> None:
     )
 
 
-# Watching the URL list: a changed file is read again, a vanished or broken one changes nothing.
-
-
 Mark = tuple[str, int, int, int]
 
 
 class ListWatch:
     """Looks at a file every few seconds and has it loaded when it is another one and has stopped growing.
 
-    Whoever loads it for a reason of their own says so first (`loading`), so that it is not loaded a second time.
+    A load for another reason is announced first (`loading`), so that it is not loaded a second time.
     """
 
     def __init__(

@@ -43,9 +43,6 @@ class PageSetLimits:
 LIMITS = PageSetLimits()
 
 
-# Memory that a start needed for a moment, given back to the system.
-
-
 def give_back() -> None:
     """Give back what is free within the heap; only glibc keeps it, so elsewhere there is nothing to do.
 
@@ -70,7 +67,9 @@ class PageSet:
         gate: HostGate,
         index: Index,
         aliases: Aliases | None = None,
+        on_listed: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> None:
+        """`on_listed` is told of pages that links alone had kept before they were listed."""
         self._index = index
         self.aliases = aliases or Aliases(pages, scheduler, index)
         self._unindexed: list[int] = []  # ids of pages
@@ -78,18 +77,18 @@ class PageSet:
         self._pages = pages
         self._scheduler = scheduler
         self._gate = gate
-        self.on_listed: Callable[[Sequence[int]], None] = lambda _: None  # told of pages that links alone had kept
+        self._on_listed = on_listed
         self.on_restored: Callable[[int, int], None] = lambda *_: None  # told how many pages are back, of how many
         self.keeps: Callable[[int], bool] = lambda _: True  # whether a page, by its id, is one to keep in memory
 
     @property
     def store(self) -> SqlStore:
-        """Where the pages are kept."""
+        """Returns where the pages are kept."""
         return self._store
 
     @property
     def scheduler(self) -> Scheduler:
-        """What picks from them."""
+        """Returns what picks from them."""
         return self._scheduler
 
     @property
@@ -186,7 +185,7 @@ class PageSet:
                     self.aliases.doubt(page_id)
 
     def _waits(self, stored: StoredPages, now: float) -> Floats:
-        """When each page may be asked again: a restart forgives no failing page its back-off."""
+        """Returns when each page may be asked again: a restart forgives no failing page its back-off."""
         attempts = np.minimum(stored.last_attempt, now).tolist()
         return np.array(
             [
@@ -230,7 +229,7 @@ class PageSet:
 
     @property
     def indexed(self) -> bool:
-        """Whether signals can find every page that was restored."""
+        """Tells whether signals can find every page that was restored."""
         return not self._unindexed
 
     async def index(self) -> None:
@@ -282,7 +281,7 @@ class PageSet:
             await self.take_back(await self._store.restore([page.id for page in returned]), now, self.keeps)
         self._take_in([page for page in adoption.added if self.keeps(page.id)], first_visit)
         self._change(adoption.reweighted, adoption.respelt)
-        self.on_listed(adoption.listed)
+        self._on_listed(adoption.listed)
         for page_id in adoption.listed:
             self._scheduler.lift(page_id, -math.inf)
         self._drop([page.id for page in adoption.retired])
@@ -305,7 +304,7 @@ class PageSet:
         await self.retire_left(now)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[str]:
-        """Retire these pages, whoever listed them; the URLs of those that were here."""
+        """Retires these pages, whatever listed them; returns the URLs of those that were here."""
         gone = await self._store.retire(urls, now=now, keep_out=keep_out)
         self._drop([page.id for page in gone])
         await self.retire_left(now)
@@ -360,7 +359,7 @@ def _check_clock(newest: float, now: float) -> None:
 
 
 def _usable(state: HostState) -> HostState:
-    """What is kept of a host, without a delay that nobody can mean."""
+    """Returns what is kept of a host, without an impossible delay."""
     if state.delay is None or 0 <= state.delay <= UNITS_LIMITS.max_seconds:
         return state
     log.warning("the delay kept of a host cannot be used", extra={"host": state.name, "delay": state.delay})

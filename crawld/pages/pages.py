@@ -28,9 +28,9 @@ class PagesPagesLimits:
 LIMITS = PagesPagesLimits()
 
 
-# Pages in some 75 bytes each: columns by row and one buffer of URLs; a `Page` is made when somebody asks for it.
+# Pages in some 75 bytes each: columns by row and one buffer of URLs; a `Page` is made on demand.
 
-MOST_WASTE = 1 << 20
+MAX_WASTE = 1 << 20
 """Bytes of URLs that are kept although their pages have gone; beyond it, and beyond half of all, they are dropped."""
 _STATES = tuple(PageState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
@@ -76,7 +76,7 @@ class PackedPages:
         return Page(page_id, begin + rest, host, self._importance[row])
 
     def state(self, page_id: int) -> PageState | None:
-        """Where a page stands, or None if it is not here."""
+        """Returns where a page stands, or None if it is not here."""
         row = self._rows.get(page_id)
         return None if row is None else _STATES[self._state[row]]
 
@@ -126,8 +126,8 @@ class PackedPages:
             self._state.extend(bytes(more))
 
     def _drop_waste(self) -> None:
-        """Pack the URLs anew where most of them are nobody's."""
-        if self._wasted <= max(MOST_WASTE, len(self._urls) // 2):
+        """Packs the URLs anew where most of them belong to no page."""
+        if self._wasted <= max(MAX_WASTE, len(self._urls) // 2):
             return
         packed = bytearray()
         for row in self._rows.find(self._rows.ids()).tolist():
@@ -137,7 +137,7 @@ class PackedPages:
 
 
 DAY = 86400.0
-LONGEST_WAIT = 7 * DAY
+MAX_WAIT = 7 * DAY
 TURNED_AWAY_WAITS = {
     Trouble.BOT_WALL: (3600.0, 2 * DAY),
     Trouble.PAYMENT_REQUIRED: (DAY, 30 * DAY),
@@ -157,7 +157,7 @@ ANSWERED = {PageState.LIVE, *SELDOM}
 class Pages:
     """Pages by id, with their state and how often each failed in a row.
 
-    `sites` are beginnings of URLs whose pages are counted, for whoever must not have too many.
+    `sites` are beginnings of URLs whose pages are counted against a limit.
     """
 
     def __init__(self, sites: Iterable[str] = ()) -> None:
@@ -192,7 +192,7 @@ class Pages:
         return self._pages.get(page_id)
 
     def on_host(self, host: str) -> int:
-        """How many pages of a host are kept fresh."""
+        """Returns how many pages of a host are kept fresh."""
         return self._on_host[host]
 
     def site_of(self, url: str) -> str | None:
@@ -203,11 +203,11 @@ class Pages:
         return next((site for site in self._sites if key.startswith(site)), None)
 
     def in_site(self, site: str) -> int:
-        """How many pages of a site are kept fresh."""
+        """Returns how many pages of a site are kept fresh."""
         return self._in_site[site]
 
     def count_hosts(self) -> int:
-        """How many hosts have pages."""
+        """Returns how many hosts have pages."""
         return len(self._on_host)
 
     def hosts(self) -> list[str]:
@@ -215,11 +215,11 @@ class Pages:
         return list(self._on_host)
 
     def asked_on_host(self, host: str) -> int:
-        """How many pages of a host are being asked: neither gone nor forbidden."""
+        """Returns how many pages of a host are being asked: neither gone nor forbidden."""
         return self._on_host[host] - self._not_asked[host]
 
     def answered_on_host(self, host: str) -> bool:
-        """Whether any page of a host answered when it was last asked."""
+        """Tells whether any page of a host answered when it was last asked."""
         return self._answered[host] > 0
 
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
@@ -272,11 +272,11 @@ class Pages:
                     del count[host]
 
     def state(self, page_id: int) -> PageState:
-        """Where a page stands."""
+        """Returns where a page stands."""
         return self._pages.state(page_id) or PageState.RETIRED
 
     def failures(self, page_id: int) -> int:
-        """How often the page itself failed in a row."""
+        """Returns how often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
 
     def forgive(self, page_id: int) -> None:
@@ -290,7 +290,7 @@ class Pages:
                 self._note_turned_away(page, trouble)
 
     def turned_away(self) -> Mapping[tuple[str, Trouble], int]:
-        """How many pages turned us away when they were last asked, by origin and trouble."""
+        """Returns how many pages turned us away when they were last asked, by origin and trouble."""
         return self._away
 
     def turned_away_by(self, trouble: Trouble) -> list[int]:
@@ -341,7 +341,7 @@ class Pages:
         count = self._failures.get(page_id, 0)
         if count == 0 or state not in {PageState.FAILING, *SELDOM}:
             return -math.inf
-        first, longest = LIMITS.gone_wait if state in SELDOM else LIMITS.first_wait, LONGEST_WAIT
+        first, longest = LIMITS.gone_wait if state in SELDOM else LIMITS.first_wait, MAX_WAIT
         if (trouble := self._turned_away.get(page_id)) is not None:
             first, longest = TURNED_AWAY_WAITS[trouble]
         return at + min(first * 2.0 ** min(count - 1, 30), longest)

@@ -25,7 +25,7 @@ class Counters:
     waiting: int = 0  # requests that wait for a slot, a host or a robots.txt; they are not in flight
     bytes: int = 0
     last_slot_at: float = 0.0  # monotonic: for the watchdog
-    faults: int = 0  # crawls ended by a bug of ours
+    faults: int = 0  # crawls that ended in an internal error
     list_held_back: str | None = None  # why pages that the URL list no longer names stay
     starting: str | None = None  # how far the start is, until slots are served
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over

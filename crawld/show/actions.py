@@ -18,6 +18,7 @@ from crawld.model.url import host_of
 from crawld.model.web import Clock
 from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules, Selector, rule_for
+from crawld.show.report import Explanation, Status
 from crawld.store.pages import Adoption, Listed
 from crawld.store.settings import Action
 
@@ -71,30 +72,48 @@ class Refreshed:
     trouble: str | None = None
 
 
-class Control(Protocol):
-    """What an operator can ask of a running daemon. Answers are plain data, ready for JSON.
+@dataclass(frozen=True)
+class ActionsLimits:
+    """Numbers that bound and tune this module."""
 
-    Whoever changes something in somebody's name does it by `actions`.
-    """
+    max_marks: int = 1_000
+    max_selector: int = 500
+
+
+LIMITS = ActionsLimits()
+
+
+log = logging.getLogger("crawld.actions")
+
+MARKS, READ_UNTIL = "marks", "changes_read"
+"""The names under which marks, and the newest change that was seen, are kept."""
+What = Mapping[str, Any]
+Undo = Mapping[str, Any] | None
+Done = tuple[str, Any, Undo]
+"""The sentence that tells what was done, what came of it, and what undoes it."""
+
+
+class Control(Protocol):
+    """What an operator can ask of a running daemon; changes in a person's name go through `actions`."""
 
     @property
     def actions(self) -> "Actions":
-        """What was done to the crawl, and by whom."""
+        """Returns what was done to the crawl, and by whom."""
 
-    async def status(self) -> dict[str, object]:
-        """What the daemon is doing now."""
+    async def status(self) -> Status:
+        """Returns what the daemon is doing now."""
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
-        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
 
     def healthy(self) -> bool:
-        """Whether slots are served and the store takes what is recorded."""
+        """Tells whether slots are served and the store takes what is recorded."""
 
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on; kept over a restart."""
 
     async def pause(self, *, paused: bool) -> None:
-        """Pause, or go on; kept over a restart."""
+        """Pauses or resumes crawling; kept over a restart."""
 
     async def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
@@ -127,34 +146,13 @@ class Control(Protocol):
         """Compare pages without these parts, from the next crawl on; kept over a restart."""
 
     def rule_of(self, url: str) -> Mapping[str, Any]:
-        """What of a page counts as a change: the rule of the settings, without what is marked."""
+        """Returns what of a page counts as a change: the rule of the settings, without what is marked."""
 
-    async def explain(self, page_id: int) -> dict[str, object] | None:
-        """What is held in memory of a page and why it is not crawled just now; None if it is not here."""
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is held of a page and why it is not crawled just now; None if it is not here."""
 
     async def reload(self, *, retire: bool = False) -> Reload:
         """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
-
-
-@dataclass(frozen=True)
-class ActionsLimits:
-    """Numbers that bound and tune this module."""
-
-    max_marks: int = 1_000
-    max_selector: int = 500
-
-
-LIMITS = ActionsLimits()
-
-
-log = logging.getLogger("crawld.actions")
-
-MARKS, READ_UNTIL = "marks", "changes_read"
-"""The names under which marks, and the newest change that was seen, are kept."""
-What = Mapping[str, Any]
-Undo = Mapping[str, Any] | None
-Done = tuple[str, Any, Undo]
-"""The sentence that tells what was done, what came of it, and what undoes it."""
 
 
 class ActionStore(Protocol):
@@ -162,7 +160,7 @@ class ActionStore(Protocol):
 
     @property
     def healthy(self) -> bool:
-        """Whether the store can write now."""
+        """Tells whether the store can write now."""
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
@@ -297,7 +295,7 @@ class Actions:
         return f"set the spacing of the host {host} to {steered.spacing:g} s", steered, undo
 
     async def _bandwidth(self, what: What) -> Done:
-        before = (await self._control.status())["bandwidth"]
+        before = (await self._control.status()).bandwidth
         await self._control.change_bandwidth(float(what["rate"]))
         undo = {"verb": "bandwidth", "what": {"rate": before}}
         return f"set the bandwidth to {format_rate(float(what['rate']))}", None, undo

@@ -90,7 +90,7 @@ class Scale:
     end: float
 
     def place(self, value: float) -> float:
-        """Where a value is on the paper; one beyond the ends is placed at the end."""
+        """Returns where a value is on the paper; one beyond the ends is placed at the end."""
         low, high = self.low, self.high
         value = min(max(value, low), high)
         if self.axis.logarithmic:
@@ -131,7 +131,7 @@ def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin:
 
 
 def spread_wide(values: Sequence[float]) -> bool:
-    """Whether values are so far apart that only a logarithmic axis shows them all."""
+    """Tells whether values are so far apart that only a logarithmic axis shows them all."""
     return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= LIMITS.wide
 
 
@@ -268,17 +268,17 @@ class Chart:
 
     @property
     def names(self) -> list[str]:
-        """What the legend lists, in the order of its colours."""
+        """Returns what the legend lists, in the order of its colours."""
         return [*(self.stack.names if self.stack else ()), *(line.name for line in self.lines)]
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to draw."""
+        """Tells whether there is nothing to draw."""
         drawn = any(point.y is not None for line in self.lines for point in line.points)
         return not drawn and not (self.stack and self.stack.columns) and not any(lane.events for lane in self.lanes)
 
     def description(self) -> str:
-        """The chart in a sentence for each line, for whoever cannot see it."""
+        """The chart in a sentence for each line, for screen readers."""
         if self.empty:
             return "There is nothing to show yet."
         return " ".join([*map(self._line_in_words, self.lines), *self._stack_in_words(), *map(_table_lane, self.lanes)])
@@ -491,7 +491,7 @@ def _grid(x: Scale, y: Scale, foot: float) -> Iterator[str]:
 
 
 def _labels(chart: Chart, paper: Paper, tall: int, middle: float) -> Iterator[str]:
-    """What the axes show; a part of a page says it in its caption."""
+    """Yields what the axes show; a part of a page says it in its caption."""
     if paper is not FILE:
         return
     across = (paper.left + paper.width - paper.right) / 2

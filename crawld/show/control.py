@@ -5,19 +5,19 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
+from crawld.choose.scheduler import Scheduler
 from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
-from crawld.crawl.reasons import hosts_in_trouble
+from crawld.crawl.reasons import blocked_hosts
 from crawld.crawl.slot_log import bottleneck
-from crawld.fetch.robots_cache import RobotsFailure
 from crawld.model.errors import InputError
-from crawld.model.host import MAX_NAMED, HostState, sum_up_turned_away
-from crawld.model.metrics import HookStanding
-from crawld.model.page import BY_HAND, Mark, Page, Wanted
+from crawld.model.host import MAX_NAMED, HostState, RobotsFailure, sum_up_turned_away
+from crawld.model.metrics import HookStanding, MeasuredFreshness
+from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.signal import SOURCES
 from crawld.model.units import format_rate, parse_rate
 from crawld.model.url import host_of, identity
@@ -26,6 +26,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
+from crawld.show.report import Explanation, RobotsUnavailable, Status, StoreStatus
 from crawld.store.pages import Adoption
 
 log = logging.getLogger("crawld")
@@ -39,15 +40,22 @@ KEPT_SECONDS = 5.0
 class Steering:
     """The `Control` of a daemon."""
 
-    def __init__(self, crawler: Crawler, page_set: PageSet, forecasts: Forecasts, rules: DigestRules) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        page_set: PageSet,
+        forecasts: Forecasts,
+        rules: DigestRules,
+        hooks: Callable[[], Sequence[HookStanding]],
+        reload: Callable[[bool], Awaitable[Reload]],
+    ) -> None:
         self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
         self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
         self._forecasts, self._rules = forecasts, rules
-        self.actions: Actions = Actions(self, crawler.store, crawler.clock)
+        self.actions = Actions(self, crawler.store, crawler.clock)
         self._rate = crawler.status.bandwidth
         self._paused = False
-        self.on_reload: Callable[[bool], Awaitable[Reload]] | None = None
-        self.hooks: Callable[[], Sequence[HookStanding]] = tuple  # how each hook stands: there are none
+        self._hooks, self._reload = hooks, reload
 
     async def restore(self, configured: float, *, insist: bool) -> None:
         """Take over what was steered before a restart; with `insist` the configured bandwidth wins and is kept."""
@@ -72,86 +80,68 @@ class Steering:
         """Take over what operators have marked, as it is kept."""
         self._rules.change_marks(parse_marks(await self._store.setting(MARKS)))
 
-    async def status(self) -> dict[str, object]:
-        """What the daemon is doing now."""
-        return self.figures()
+    async def status(self) -> Status:
+        """Returns what the daemon is doing now."""
+        return self.status_now()
 
-    def figures(self) -> dict[str, object]:
-        """The same, for whoever cannot wait."""
+    def status_now(self) -> Status:
+        """Returns the same without waiting."""
         status, now = self._crawler.status, self._clock.now()
-        measured = self._crawler.audits.measured()
-        chooser = self._scheduler.chooser
-        return {
-            "pages": self._scheduler.documents,
-            "bandwidth": self._rate,
-            "paused": self._paused,
-            "requests": status.requests,
-            "requests_by_purpose": status.by_purpose(),
-            "requests_by_outcome": status.by_outcome(),
-            "slots_served": status.slots - status.idle_slots,
-            "slots_by_use": _by_use(status.spent()),
-            "verdicts": dict(status.verdicts),
-            "troubles": dict(status.troubles),
-            "in_flight": status.in_flight,
-            "waiting": status.waiting,
-            "idle_slots": status.idle_slots,
-            "idle_because": dict(status.idle),
-            "skipped_slots": status.skipped_slots,
-            "bytes": status.bytes,
-            "uptime_seconds": now - status.started_at,
-            "predicted_freshness": self._forecasts.freshness.predicted(),
-            "measured_freshness": None
-            if measured is None
-            else dict(zip(("mean", "low", "high"), measured, strict=True)),
-            "level": chooser.level,
-            "active_pages": chooser.active,
-            "evaluations": chooser.pages.evaluations,
-            "picks": chooser.picks,
-            "faults": status.faults,
-            "starting": status.starting,
-            "reload_refused": status.reload_refused,
-            "list_held_back": status.list_held_back,
-            "pid": os.getpid(),
-            "min_interval_seconds": chooser.pages.intervals.shortest,
-            "max_interval_seconds": chooser.pages.intervals.longest,
-            "hooks": [asdict(hook) for hook in self.hooks()],
-            **self._troubles(now),
-        }
+        measured, chooser = self._crawler.audits.measured(), self._scheduler.chooser
+        store, robots = self._store, self._crawler.robots_failures(now)
+        slots = self._crawler.slots.report(self._clock.monotonic())
+        return Status(
+            pages=self._scheduler.documents,
+            bandwidth=self._rate,
+            paused=self._paused,
+            requests=status.requests,
+            requests_by_purpose=status.by_purpose(),
+            requests_by_outcome=status.by_outcome(),
+            slots_served=status.slots - status.idle_slots,
+            slots_by_use=_by_use(status.spent()),
+            verdicts=dict(status.verdicts),
+            troubles=dict(status.troubles),
+            in_flight=status.in_flight,
+            waiting=status.waiting,
+            idle_slots=status.idle_slots,
+            idle_because=dict(status.idle),
+            skipped_slots=status.skipped_slots,
+            bytes=status.bytes,
+            uptime_seconds=now - status.started_at,
+            predicted_freshness=self._forecasts.freshness.predicted(),
+            measured_freshness=None if measured is None else MeasuredFreshness(*measured),
+            level=chooser.level,
+            active_pages=chooser.active,
+            evaluations=chooser.pages.evaluations,
+            picks=chooser.picks,
+            faults=status.faults,
+            starting=status.starting,
+            reload_refused=status.reload_refused,
+            list_held_back=status.list_held_back,
+            pid=os.getpid(),
+            min_interval_seconds=chooser.pages.intervals.shortest,
+            max_interval_seconds=chooser.pages.intervals.longest,
+            hooks=self._hooks(),
+            store=StoreStatus(store.healthy, store.trouble, store.trouble_since, store.backlog, store.lost),
+            hosts=blocked_hosts(self._gate, self._pages, now),
+            robots_unavailable=RobotsUnavailable(len(robots), [self._tried_again(one) for one in robots[:MAX_NAMED]]),
+            turned_away=sum_up_turned_away(self._pages.turned_away()),
+            slots=replace(slots, bottleneck=bottleneck(self._scheduler, self._gate, self._pages, self._rate)),
+        )
 
     async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
-        """What the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
         return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
 
     def healthy(self) -> bool:
-        """Whether slots are served and the store takes what is recorded."""
+        """Tells whether slots are served and the store takes what is recorded."""
         return self._crawler.serves_slots() and self._store.healthy
 
-    def _troubles(self, now: float) -> dict[str, object]:
-        """Everything that may keep pages from being crawled: the store, hosts, robots.txt, and slots without use."""
-        store, robots = self._store, self._crawler.robots_failures(now)
-        slots = self._crawler.slots.report(self._clock.monotonic())
-        return {
-            "store": {
-                "healthy": store.healthy,
-                "trouble": store.trouble,
-                "since": store.trouble_since,
-                "backlog": store.backlog,
-                "lost": store.lost,
-            },
-            "hosts": hosts_in_trouble(self._gate, self._pages, now),
-            "robots_unavailable": {
-                "count": len(robots),
-                "worst": [self._robots_trouble(one) for one in robots[:MAX_NAMED]],
-            },
-            "turned_away": sum_up_turned_away(self._pages.turned_away()),
-            "slots": slots | {"bottleneck": bottleneck(self._scheduler, self._gate, self._pages, self._rate)},
-        }
-
-    def _robots_trouble(self, failure: RobotsFailure) -> dict[str, object]:
-        """A robots.txt that is unavailable; it is not tried again before its host may be asked."""
+    def _tried_again(self, failure: RobotsFailure) -> RobotsFailure:
+        """Returns the failure with the time of the next try, which is not before its host may be asked."""
         host = host_of(failure.origin)
         waits = self._gate.export(self._gate.host(host)).blocked_until if self._gate.knows(host) else 0.0
-        return asdict(failure) | {"until": max(failure.until, waits)}
+        return replace(failure, until=max(failure.until, waits))
 
     async def change_bandwidth(self, rate: float) -> None:
         """Let so many requests a second leave from the next slot on."""
@@ -179,7 +169,7 @@ class Steering:
         return Steered(state, float(self._gate.delay[self._gate.host(name)]), kept=await self._kept())
 
     async def _kept(self) -> bool:
-        """Whether what was recorded is in the database; not so where that takes long or cannot be written now."""
+        """Tells whether what was recorded is in the database; not so where that takes long or cannot be written now."""
         if not self._store.healthy:
             return False
         try:
@@ -194,7 +184,7 @@ class Steering:
         return await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=False)
 
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
-        """Retire pages, whoever listed them."""
+        """Retire pages, whatever listed them."""
         return await self._page_set.retire(urls, now=self._clock.now(), keep_out=keep_out)
 
     async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
@@ -202,7 +192,7 @@ class Steering:
         return await self._store.readmit(urls)
 
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Who listed these pages, by URL."""
+        """Returns who listed these pages, by URL."""
         return await self._store.origins(urls)
 
     async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
@@ -246,39 +236,22 @@ class Steering:
         await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
 
     def rule_of(self, url: str) -> Mapping[str, Any]:
-        """What of a page counts as a change by the settings."""
+        """Returns what of a page counts as a change by the settings."""
         return rule_document(self._rules, url)
 
-    async def explain(self, page_id: int) -> dict[str, object] | None:
-        """What is held in memory of a page and why it is not crawled just now."""
-        return self.explained(page_id)
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is held in memory of a page and why it is not crawled just now; None if it is not here."""
+        return self.explain_now(page_id)
 
-    def explained(self, page_id: int) -> dict[str, object] | None:
-        """The same, for whoever cannot wait."""
+    def explain_now(self, page_id: int) -> Explanation | None:
+        """Returns the same without waiting."""
         page, standing = self._pages.get(page_id), self._scheduler.standing(page_id)
         if page is None or standing is None:
             return None
         now, host = self._clock.now(), self._gate.host(page.host)
-        seen = not math.isnan(standing.last)
-        reasons = self._reasons(page, now)
-        expected = self._expected_at(page.id, host, reasons, now)
-        return {
-            "url": page.url,
-            "host": page.host,
-            "state": self._pages.state(page.id).value,
-            "importance": standing.importance,
-            "significance": standing.significance,
-            "last_crawl_at": standing.last if seen else None,
-            "signals_since": dict(zip(SOURCES, standing.signals, strict=True)),
-            "freshness": self._scheduler.freshness_of(page.id, now),
-            "value": self._scheduler.value_of(page.id, now) if seen else None,
-            "level": self._scheduler.chooser.level,
-            "host_ready_in_seconds": _finite(max(0.0, float(self._gate.ready_at[host]) - now)),
-            "expected_in_seconds": None if expected is None else expected - now,
-            "reason": reasons[0].why.value,
-            "why_not_now": reasons[0].sentence(now),
-            "reasons": [reason.document(now) for reason in reasons],
-        }
+        held = HeldPage(page, self._pages.state(page_id), float(self._gate.ready_at[host]))
+        found = explain_page(self._scheduler, held, self._reasons(page, now), float(self._gate.earliest[host]), now)
+        return replace(found, significance=standing.significance)
 
     def _reasons(self, page: Page, now: float) -> list[Reason]:
         """Every reason why the page is not crawled now, the most decisive first; there is always one."""
@@ -293,32 +266,70 @@ class Steering:
         if asked and not found:
             return [Reason(Why.NEXT)]
         if not any(reason.why is not Why.ROBOTS_UNKNOWN for reason in found):
-            worth = self._worth(page.id, now)
+            worth = worth_reason(self._scheduler, page.id, self._rate, now)
             found = [worth] if worth.why is Why.NOT_WORTH_IT else found or [worth]
         return most_decisive_first(found)
 
-    def _worth(self, page_id: int, now: float) -> Reason:
-        """Whether the page's turn has come, where nothing but its crawl value decides."""
-        value, level = self._scheduler.value_of(page_id, now), self._scheduler.chooser.level
-        if value >= level:
-            return Reason(Why.NEXT)
-        expected = self._scheduler.expected_at(page_id, now)
-        text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(self._rate)}"
-        return Reason(Why.NOT_WORTH_IT, expected, text)
-
-    def _expected_at(self, page_id: int, host: int, reasons: Sequence[Reason], now: float) -> float | None:
-        """When the page is crawled if the level stays and no signal comes; None while nobody can say."""
-        if any(reason.why in LASTING for reason in reasons):
-            return None
-        if self._scheduler.held(page_id):
-            return now
-        waits = (reason.until for reason in reasons if reason.until is not None)
-        at = max(self._scheduler.expected_at(page_id, now), float(self._gate.earliest[host]), *waits, now)
-        return _finite(at)
-
     async def reload(self, *, retire: bool = False) -> Reload:
         """Read the settings and the URL list again."""
-        return Reload(refused="there is nothing to reload") if self.on_reload is None else await self.on_reload(retire)
+        return await self._reload(retire)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPage:
+    """A page to explain, with its state and when its host may be asked."""
+
+    page: Page
+    state: PageState
+    host_ready_at: float
+
+
+def explain_page(
+    scheduler: Scheduler, held: HeldPage, reasons: Sequence[Reason], earliest: float, now: float
+) -> Explanation:
+    """Puts an explanation together: of a page in memory, or of one that was read from the database."""
+    page_id, standing = held.page.id, scheduler.standing(held.page.id)
+    if standing is None:
+        raise KeyError(page_id)
+    seen = not math.isnan(standing.last)
+    expected = _expected_at(scheduler, page_id, reasons, earliest, now)
+    return Explanation(
+        url=held.page.url,
+        host=held.page.host,
+        state=held.state,
+        importance=standing.importance,
+        last_crawl_at=standing.last if seen else None,
+        signals_since=dict(zip(SOURCES, standing.signals, strict=True)),
+        freshness=scheduler.freshness_of(page_id, now),
+        value=scheduler.value_of(page_id, now) if seen else None,
+        level=scheduler.chooser.level,
+        host_ready_in_seconds=_finite(max(0.0, held.host_ready_at - now)),
+        expected_in_seconds=None if expected is None else expected - now,
+        reason=reasons[0].why,
+        why_not_now=reasons[0].sentence(now),
+        reasons=[reason.told(now) for reason in reasons],
+    )
+
+
+def worth_reason(scheduler: Scheduler, page_id: int, rate: float, now: float) -> Reason:
+    """Tells whether the page's turn has come, where nothing but its crawl value decides."""
+    value, level = scheduler.value_of(page_id, now), scheduler.chooser.level
+    if value >= level:
+        return Reason(Why.NEXT)
+    text = f": its crawl value {value:.3g} is below the level {level:.3g} picked at {format_rate(rate)}"
+    return Reason(Why.NOT_WORTH_IT, scheduler.expected_at(page_id, now), text)
+
+
+def _expected_at(
+    scheduler: Scheduler, page_id: int, reasons: Sequence[Reason], earliest: float, now: float
+) -> float | None:
+    """Returns when the page is crawled if the level stays and no signal comes; None while that is not known."""
+    if any(reason.why in LASTING or reason.why is Why.NOT_RUNNING for reason in reasons):
+        return None
+    if scheduler.held(page_id):
+        return now
+    waits = (reason.until for reason in reasons if reason.until is not None)
+    return _finite(max(scheduler.expected_at(page_id, now), earliest, *waits, now))
 
 
 def steer(
@@ -334,7 +345,7 @@ def steer(
 
 
 def _by_use(spent: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """What became of the slots so far as JSON: counts by outcome, by use."""
+    """Returns what became of the slots so far as JSON: counts by outcome, by use."""
     found: dict[str, dict[str, int]] = {}
     for (use, outcome), count in spent.items():
         found.setdefault(use, {})[outcome] = count

@@ -37,9 +37,6 @@ class ForecastsLimits:
 LIMITS = ForecastsLimits()
 
 
-# A scheduler of pages as the database has them, for whoever is no daemon: what it would believe and expect.
-
-
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What the settings say about how pages are valued and hosts are asked."""
@@ -71,7 +68,7 @@ class StoredScheduler:
     def forecast(
         self, bandwidth: float, rates: Sequence[float], spent: Mapping[str, int], now: float, part: float = 1.0
     ) -> dict[str, object]:
-        """What that bandwidth and these rates buy, where requests were spent so; takes a while for many pages.
+        """Returns what that bandwidth and these rates buy, where requests were spent so; takes a while for many pages.
 
         `part` is the share of all pages that these are.
         """
@@ -128,7 +125,7 @@ class Forecasts:
         self._made: tuple[float, Forecast] | None = None
 
     async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> dict[str, object]:
-        """What that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
+        """Returns what that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
         if len(others) > LIMITS.max_rates:
             raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {LIMITS.max_rates}")
         valuation = require_values(self._valuation)

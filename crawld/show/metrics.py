@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from crawld import __version__
-from crawld.choose.host_gate import HostGate
-from crawld.choose.scheduler import Scheduler
 from crawld.crawl.loop import Crawler
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
 from crawld.model.web import Clock
 from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.pages import Pages
 from crawld.store.read_model import SqlReadModel
-from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,6 @@ class MetricsLimits:
 
 LIMITS = MetricsLimits()
 
-
-# How late the event loop is: what waits for it, as the next slot, waits as long.
 
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -63,7 +57,7 @@ class LoopLag:
         self.seconds += lag
 
     def at_most(self) -> list[tuple[float, int]]:
-        """How many looks were at most so late, by bound."""
+        """Returns how many looks were at most so late, by bound."""
         found, total = [], 0
         for bound, count in zip((*BOUNDS, float("inf")), self._counts, strict=True):
             total += count
@@ -76,7 +70,7 @@ COUNTER, GAUGE = FamilyKind.COUNTER, FamilyKind.GAUGE
 
 @dataclass(frozen=True, slots=True)
 class Costly:
-    """What takes time to find out."""
+    """Figures that take time to find out."""
 
     calibration_gap: float | None
     store_bytes: int
@@ -90,12 +84,7 @@ class DaemonMetrics:
     """Figures for Prometheus, read from the daemon's parts."""
 
     crawler: Crawler
-    scheduler: Scheduler
-    gate: HostGate
-    pages: Pages
-    store: SqlStore
     read: SqlReadModel
-    clock: Clock
     lag: LoopLag
     freshness: FreshnessNow
     signals: Callable[[], dict[tuple[str, str], int]]
@@ -118,17 +107,18 @@ class DaemonMetrics:
         self._costly = None
 
     async def _costly_figures(self) -> Costly:
-        """What is costly, found out again where it is a minute old; once, however many ask."""
+        """Returns the costly figures, renewed once where they are a minute old, however many ask."""
         self._one = self._one or asyncio.Lock()
         async with self._one:
-            now = self.clock.monotonic()
+            now = self.crawler.clock.monotonic()
             if self._costly is None or now - self._costly_at >= LIMITS.costly_seconds:
                 hosts = await self._count_hosts()
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
                 gaps = sum(line.crawls * abs(line.seen - line.predicted) for line in lines)
                 stored = await self.read.overview()
-                late = await self.read.overdue(self.clock.now() - self.scheduler.chooser.pages.intervals.longest)
+                longest = self.crawler.scheduler.chooser.pages.intervals.longest
+                late = await self.read.overdue(self.crawler.clock.now() - longest)
                 gap = gaps / crawls if crawls else None
                 self._costly = Costly(gap, stored.database_bytes, stored.free_bytes, late.count, hosts)
                 self._costly_at = now
@@ -137,17 +127,17 @@ class DaemonMetrics:
     async def _count_hosts(self) -> dict[str, int]:
         """Hosts with pages that may not be asked, by why, some at a time."""
         found = {"blocked": 0, "asked_to_wait": 0, "backoff": 0}
-        now = self.clock.now()
-        for at, host in enumerate(np.flatnonzero(self.gate.earliest[: self.gate.size] > now).tolist(), 1):
-            state = self.gate.export(host)
-            if (state.blocked or state.blocked_until > now) and self.pages.on_host(state.name):
+        now, gate = self.crawler.clock.now(), self.crawler.gate
+        for at, host in enumerate(np.flatnonzero(gate.earliest[: gate.size] > now).tolist(), 1):
+            state = gate.export(host)
+            if (state.blocked or state.blocked_until > now) and self.crawler.pages.on_host(state.name):
                 found["blocked" if state.blocked else "asked_to_wait" if state.asked_until > now else "backoff"] += 1
             if at % LIMITS.hosts_at_once == 0:
                 await asyncio.sleep(0)
         return found
 
     def _spending(self) -> list[Family]:
-        """What slots and requests came to."""
+        """Returns what slots and requests came to."""
         status = self.crawler.status
         served = "Slots that a request left in."
         idle = "Slots in which no page could be asked, by reason."
@@ -167,12 +157,12 @@ class DaemonMetrics:
         ]
 
     def _standing(self, costly: Costly) -> list[Family]:
-        """How things stand."""
-        status, chooser = self.crawler.status, self.scheduler.chooser
-        spans = self.crawler.slots.report(self.clock.monotonic())
-        seconds, slots, idle = (float(str(spans[name])) for name in ("seconds", "slots", "idle"))
+        """Returns how things stand."""
+        status, chooser = self.crawler.status, self.crawler.scheduler.chooser
+        slots = self.crawler.slots.report(self.crawler.clock.monotonic())
+        sent = (slots.slots - slots.idle) / slots.seconds if slots.seconds else 0.0
         mean, low, high = self.crawler.audits.measured() or (None, None, None)
-        well = self.crawler.serves_slots() and self.store.healthy
+        well = self.crawler.serves_slots() and self.crawler.store.healthy
         measured = {"mean": mean, "low": low, "high": high}
         of_audits = "Freshness found by audits, with its 95 % interval."
         barred = "Hosts with pages that may not be asked now, by reason."
@@ -183,8 +173,8 @@ class DaemonMetrics:
             _one("crawld_start_time_seconds", GAUGE, "When the daemon started (UTC).", status.started_at),
             _one("crawld_healthy", GAUGE, "1 while slots are served and the store writes.", float(well)),
             _one("crawld_bandwidth_per_second", GAUGE, "Requests per second that may leave.", status.bandwidth),
-            _one("crawld_request_rate_per_second", GAUGE, reached, (slots - idle) / seconds if seconds else 0.0),
-            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.scheduler.documents),
+            _one("crawld_request_rate_per_second", GAUGE, reached, sent),
+            _one("crawld_pages", GAUGE, "Pages that are kept fresh.", self.crawler.scheduler.documents),
             _one("crawld_pages_overdue", GAUGE, "Pages not crawled with success for max_interval.", costly.overdue),
             _many("crawld_pages_turned_away", GAUGE, away, self._turned_away(), "trouble"),
             _one("crawld_pages_active", GAUGE, "Pages whose value may reach the level soon.", chooser.active),
@@ -199,29 +189,29 @@ class DaemonMetrics:
     def _turned_away(self) -> dict[str, int]:
         """Pages whose site turned us away, by trouble."""
         counts = dict.fromkeys((trouble.value for trouble in TURNED_AWAY), 0)
-        for (_, trouble), pages in self.pages.turned_away().items():
+        for (_, trouble), pages in self.crawler.pages.turned_away().items():
             counts[trouble.value] += pages
         return counts
 
     def _behind(self, costly: Costly) -> list[Family]:
-        """How far what follows a crawl is behind it, and what the store holds."""
+        """Returns how far what follows a crawl is behind it, and what the store holds."""
         gap = "Mean distance of seen from predicted freshness, over tenths of the prediction."
         learner = "Seconds since the learner had learnt from every crawl."
         writer = "Seconds that the oldest record waits to be committed."
-        lost = "Records that the database refused for good."
+        store, lost = self.crawler.store, "Records that the database refused for good."
         return [
             _one("crawld_calibration_gap_ratio", GAUGE, gap, costly.calibration_gap),
             _one("crawld_learner_lag_seconds", GAUGE, learner, self.learner_lag()),
-            _one("crawld_writer_lag_seconds", GAUGE, writer, self.store.lag),
-            _one("crawld_writer_waiting_records", GAUGE, "Records that wait to be committed.", self.store.backlog),
-            _one("crawld_lost_records", COUNTER, lost, self.store.lost),
+            _one("crawld_writer_lag_seconds", GAUGE, writer, store.lag),
+            _one("crawld_writer_waiting_records", GAUGE, "Records that wait to be committed.", store.backlog),
+            _one("crawld_lost_records", COUNTER, lost, store.lost),
             _one("crawld_store_size_bytes", GAUGE, "Size of the database.", costly.store_bytes),
             _one("crawld_disk_free_bytes", GAUGE, "Free space where the SQLite database is.", costly.free_bytes),
         ]
 
     def _hooks(self) -> list[Family]:
-        """What waits for hooks, and what became of the rest; hooks are those of the settings."""
-        hooks, now = self.hooks(), self.clock.now()
+        """Returns what waits for hooks, and what became of the rest; hooks are those of the settings."""
+        hooks, now = self.hooks(), self.crawler.clock.now()
         waiting = {hook.name: hook.waiting for hook in hooks}
         oldest = {hook.name: now - hook.waiting_since if hook.waiting_since else 0.0 for hook in hooks}
         failed = {hook.name: hook.failed for hook in hooks}

@@ -90,18 +90,20 @@ class File:
     baseline: bytes = field(default=b"", repr=False)  # what it listed, packed
 
     def __post_init__(self) -> None:
-        if not self.planter:  # whoever named it first; the last of several, as each index is put in front of its own
+        if (
+            not self.planter
+        ):  # the host that named it first; the last of several, as each index is put in front of its own
             named = self.origin in {Origin.ROBOTS, Origin.INDEX, Origin.PAGE} and self.speaks_for
             self.planter = self.speaks_for[-1] if named else self.host
 
     @property
     def dead(self) -> bool:
-        """Whether it has failed so often that it is asked once a month only."""
+        """Tells whether it has failed so often that it is asked once a month only."""
         return self.failures >= LIMITS.dead_after
 
     @property
     def preferred(self) -> bool:
-        """Whether the next poll goes before exploring ones.
+        """Tells whether the next poll goes before exploring ones.
 
         1. It pays. 2. The file was never polled, and a person or a robots.txt named it. 3. It was polled once or twice,
         or a few times of which half brought something new: what its signals are worth is known only after they were

@@ -14,7 +14,7 @@ from crawld.signals.matching import Ints, Keys
 
 Stamps = NDArray[np.int64]
 
-MOST_REMEMBERED = 10_000  # entries that have left a feed
+MAX_REMEMBERED = 10_000  # entries that have left a feed
 _VERSION = b"\x01"
 
 
@@ -39,7 +39,7 @@ class Baseline:
         return len(self.keys)
 
     def stamps_for(self, keys: Keys) -> tuple[NDArray[np.bool_], Stamps]:
-        """Which keys are known, and the stamp of each (0 where it is not)."""
+        """Returns which keys are known, and the stamp of each (0 where it is not)."""
         if not len(self.keys):
             return np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=np.int64)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -51,14 +51,14 @@ class Baseline:
         _, before = self.stamps_for(keys)
         stamps = np.where(stamps == 0, before, stamps)
         absent = ~np.isin(self.keys, keys, assume_unique=True)
-        if not keep_absent or int(absent.sum()) > MOST_REMEMBERED:
+        if not keep_absent or int(absent.sum()) > MAX_REMEMBERED:
             return Baseline(keys, stamps)
         all_keys = np.concatenate([keys, self.keys[absent]])
         order = np.argsort(all_keys)
         return Baseline(all_keys[order], np.concatenate([stamps, self.stamps[absent]])[order])
 
     def only(self, keys: Keys) -> "Baseline":
-        """What is known of these keys alone."""
+        """Returns what is known of these keys alone."""
         kept = np.isin(self.keys, keys)
         return Baseline(self.keys[kept], self.stamps[kept])
 

@@ -17,12 +17,12 @@ from crawld.model.url import identity
 Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
-MOST_LATECOMERS = 10_000
+MAX_LATECOMERS = 10_000
 """Pages that came, or left, since the sorted ones were merged last."""
 
 
 def match_key(url: str) -> str:
-    """What the targets of one page have in common."""
+    """Returns what the targets of one page have in common."""
     rest = identity(url).partition("://")[2]
     path, mark, query = rest.partition("?")
     authority, slash, path = path.partition("/")
@@ -50,7 +50,7 @@ class PageIndex:
         self._ids: Ints = np.empty(0, dtype=np.int64)
         self._late_keys: list[int] = []
         self._late_ids: list[int] = []
-        self._late: tuple[Keys, Ints] | None = None  # the same, sorted, where somebody has looked since
+        self._late: tuple[Keys, Ints] | None = None  # the same, sorted, once they were looked up
         self._dropped: set[int] = set()
         self._dropped_ids: Ints | None = None
 
@@ -64,14 +64,14 @@ class PageIndex:
         self._late_keys.extend(key_of(page.url) for page in pages)
         self._late_ids.extend(page.id for page in pages)
         self._late = None
-        if len(self._late_ids) > MOST_LATECOMERS:
+        if len(self._late_ids) > MAX_LATECOMERS:
             self._settle()
 
     def drop(self, page_ids: Iterable[int]) -> None:
         """Forget pages that are in."""
         self._dropped.update(page_ids)
         self._dropped_ids = None
-        if len(self._dropped) > MOST_LATECOMERS:
+        if len(self._dropped) > MAX_LATECOMERS:
             self._settle()
 
     def find(self, keys: Keys) -> tuple[Ints, Ints]:

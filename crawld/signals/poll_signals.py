@@ -46,17 +46,6 @@ SourceOf = Callable[[int, int], Source]
 
 
 @dataclass(frozen=True, slots=True)
-class SiteEvent:
-    """Nearly all lastmods of a file moved at once."""
-
-    host: str
-    source: Source
-    at: float
-    moved: int
-    of: int
-
-
-@dataclass(frozen=True, slots=True)
 class Known:
     """What we know when a poll comes in: our pages, when each was crawled last, and which delay to allow for."""
 
@@ -77,20 +66,20 @@ class Finding:
     moved: int = 0  # lastmods that changed, and new entries of a feed
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
-    vanished: int = 0  # pages of ours no longer listed
+    vanished: int = 0  # pages no longer listed
     positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in the listing, of our pages
     pages: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # their ids
 
     @property
     def is_event(self) -> bool:
-        """Whether nearly all lastmods moved at once."""
+        """Tells whether nearly all lastmods moved at once."""
         return self.of >= LIMITS.min_for_event and self.moved >= LIMITS.share_for_event * self.of
 
 
 def find_signals(
     listed: ListedFile, difference: ListingDifference, source_of: SourceOf, known: Known, now: float
 ) -> Slices[Finding]:
-    """What the difference since the last poll means for our pages, worked out in slices."""
+    """Yields what the difference since the last poll means for our pages, worked out in slices."""
     judge = _Judge(listed, known, now)
     first_seen = 0
     at: list[Ints] = []
@@ -175,7 +164,7 @@ class _Judge:
         self.stamps.append(int(self.listed.stamps[position]))
 
     def signals(self, source: Source) -> Slices[Sequence[Signal]]:
-        """What was found, as signals of that source."""
+        """Yields what was found, as signals of that source."""
         signals: list[Signal] = []
         for number, (page_id, at, stale) in enumerate(self._found, 1):
             signals.append(Signal(page_id, source, self.now, None if math.isnan(at) else at, stale))

@@ -63,7 +63,7 @@ class IndexWalk:
 
     @property
     def news(self) -> bool:
-        """Whether the index said anything new."""
+        """Tells whether the index said anything new."""
         return bool(self.planned or self.removed)
 
 
@@ -193,7 +193,7 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Which listed URLs may become pages of ours."""
+    """Which listed URLs may become pages."""
 
     scope: tuple[str, ...]  # identities with which their URLs begin
 
@@ -217,7 +217,7 @@ class PollSettings:
 class PolledSources:
     """Every sitemap and feed that is watched.
 
-    `has_pages` says of a host whether any page of ours is on it, `gone` of a page whether our last crawl found it gone.
+    `has_pages` says of a host whether any page is on it, `gone` of a page whether our last crawl found it gone.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class PolledSources:
         return [file.url for file in wanted if not (self._may_plant(file.planter) and self.schedule.add(file))]
 
     def _may_plant(self, host: str) -> bool:
-        """Whether a host may name files: the settings name its site, or pages of ours are on it."""
+        """Tells whether a host may name files: the settings name its site, or pages that are kept are on it."""
         names = (host, host.removeprefix("www."), f"www.{host}")
         return site_of(host) in self._given_sites or any(self._has_pages(name) for name in names)
 
@@ -351,7 +351,7 @@ class PolledSources:
             yield Request(file.url, file.host, _PURPOSES[file.source], file.etag, file.last_modified, LIMITS.max_bytes)
 
     def prefers(self, request: Request) -> bool:
-        """Whether the poll goes before exploring ones."""
+        """Tells whether the poll goes before exploring ones."""
         file = self.schedule.get(request.url)
         return file is not None and file.preferred
 
@@ -371,11 +371,11 @@ class PolledSources:
             self.schedule.plan(file)
 
     def reader(self, request: Request) -> Callable[[Outcome, float], PollReading]:
-        """What reads the answer to a poll; it can run in a worker."""
+        """Returns what reads the answer to a poll; it can run in a worker."""
         return self.reader_of(request.url)
 
     def reader_of(self, url: str) -> Callable[[Outcome, float], PollReading]:
-        """What reads the file at `url`, polled or delivered; it can run in a worker."""
+        """Returns what reads the file at `url`, polled or delivered; it can run in a worker."""
         file, discovery = self.schedule.get(url), self._settings.discovery
         scope = () if discovery is None else discovery.scope
         if file is None:
@@ -415,7 +415,7 @@ class PolledSources:
         return Poll(file.exported(), polls=0)
 
     def poll_soon(self, url: str, now: float) -> None:
-        """Poll a file at once where it is ours: somebody else was told that it has changed."""
+        """Polls a file at once where it is watched here: another process was told that it has changed."""
         file = self.schedule.get(url)
         if file is not None and not self.schedule.under_way(url):
             file.next_poll = min(file.next_poll, now)

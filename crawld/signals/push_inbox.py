@@ -91,7 +91,7 @@ class PushInbox:
         return PushAnswer(400 if ping.errors and not len(ping.keys) else 200, answer, signals, unknown=elsewhere)
 
     def _signals(self, ping: Ping, now: float) -> Slices[tuple[list[Signal], np.ndarray[Any, np.dtype[np.bool_]]]]:
-        """A signal for each page of ours, by the same rules as for polls, and which URLs are ours."""
+        """Returns a signal for each page that is kept, by the same rules as for polls, and which URLs are ours."""
         positions, ids = self.known.pages.find(ping.keys)
         signals: list[Signal] = []
         for number, (position, page_id) in enumerate(zip(positions.tolist(), ids.tolist(), strict=True)):
@@ -126,7 +126,7 @@ class PushInbox:
         return replace(accepted, check=check if waiting is None else None)
 
     def _may_check(self, host: str, now: float, *, proved: bool) -> bool:
-        """Whether the host may be asked for a key: a new one unless it denied many, one it served always."""
+        """Tells whether the host may be asked for a key: a new one unless it denied many, one it served always."""
         denials, at = self._denials.get(host, (0, -math.inf))
         paused = denials >= LIMITS.max_denials and now < at + LIMITS.denial_holds
         return len(self._pending) < LIMITS.max_pending and (proved or not paused)

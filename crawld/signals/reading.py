@@ -27,9 +27,6 @@ class ReadingLimits:
 LIMITS = ReadingLimits()
 
 
-# Which hosts belong together.
-
-
 def site_of(host: str) -> str:
     """The name two hosts share that may speak for each other: with or without `www.`, on any port."""
     name = host if host.startswith("[") else host.partition(":")[0]
@@ -44,7 +41,7 @@ class Polled:
     hosts: frozenset[str] | None  # which it may speak for; None: any
     baseline: bytes = b""  # what it listed before, packed
     scope: tuple[str, ...] = ()  # identities with which the URLs begin that discovery wants
-    others: bool = False  # whether the URLs on other sites are told, for whoever holds those pages
+    others: bool = False  # whether the URLs on other sites are told, for the process that holds those pages
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class ScheduleLimits:
     max_files: int = 100_000
     """Files watched in all, at some 700 bytes each."""
     max_files_per_host: int = 2_000
-    """Files on one host, whoever planted them: an index may have as many."""
+    """Files on one host, whatever planted them: an index may have as many."""
     max_planted: int = 2_000
     """Files one host plants in all."""
     max_planted_elsewhere: int = 500
@@ -41,7 +41,7 @@ class ScheduleLimits:
 LIMITS = ScheduleLimits()
 
 
-# How many files one host may have us watch: whoever names a file plants it, and pays for it.
+# Per-host limits on discovered sitemaps and feeds; the host that names a file pays for it.
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class Budgets:
         self._files = self._remembered = 0
 
     def watches(self, host: str) -> bool:
-        """Whether any file of the host is watched."""
+        """Tells whether any file of the host is watched."""
         return host in self._on_host
 
     def room_for_feeds(self, planter: str) -> int:
-        """How many feeds a host may still have found by links in its pages."""
+        """Returns how many feeds a host may still have found by links in its pages."""
         return (
             LIMITS.max_feeds_per_host - self._tallies[planter].feeds
             if planter in self._tallies
@@ -77,7 +77,7 @@ class Budgets:
         )
 
     def has_room(self, file: File) -> bool:
-        """Whether the host that plants the file may do so. What the settings name may lie on any host."""
+        """Tells whether the host that plants the file may do so. What the settings name may lie on any host."""
         if self._files >= LIMITS.max_files or self._on_host[file.host] >= LIMITS.max_files_per_host:
             return False
         tally = self._tallies.get(file.planter)
@@ -123,7 +123,7 @@ class Budgets:
         self._remembered += size
 
     def entries(self, planter: str) -> int:
-        """How many pages the files list that a host planted."""
+        """Returns how many pages the files list that a host planted."""
         return self._tallies[planter].entries if planter in self._tallies else 0
 
     def count_entries(self, file: File, entries: int) -> None:
@@ -201,7 +201,7 @@ class PollRotation:
             heapq.heappush(self._asleep, (at, planter))
 
     def due(self, now: float) -> Iterator[File]:
-        """Files to poll now, one of each site, least recently offered first; whoever stops leaves the rest its turn."""
+        """Files to poll now, one of each site, least recently offered first; files not taken keep their turn."""
         while self._asleep and self._asleep[0][0] <= now:
             at, planter = heapq.heappop(self._asleep)
             if self._wakes_at.get(planter) == at:
@@ -271,7 +271,7 @@ class PollSchedule:
         return [self._files[child] for child in self._children.get(url, ())]
 
     def add(self, file: File) -> bool:
-        """Watch a file; False where it is watched already, or whoever planted it has planted enough."""
+        """Watch a file; False where it is watched already, or the host that planted it has planted enough."""
         if file.url in self._files or not self.budgets.has_room(file):
             return False
         self._files[file.url] = file
@@ -308,7 +308,7 @@ class PollSchedule:
         self._under_way.add(url)
 
     def under_way(self, url: str) -> bool:
-        """Whether the file is being polled."""
+        """Tells whether the file is being polled."""
         return url in self._under_way
 
     def rest(self, url: str, until: float) -> None:

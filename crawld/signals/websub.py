@@ -81,7 +81,7 @@ class Subscriptions:
         return self._ask(file, now)
 
     def _may_ask(self, feed_host: str, hub_host: str, now: float) -> bool:
-        """Whether the hub is the one of the feed's host, and has confirmed something or is one of today's few."""
+        """Tells whether the hub is the one of the feed's host, and has confirmed something or is one of today's few."""
         other, at = self._hub_of.get(feed_host, (hub_host, now))
         if other != hub_host and (other in self._confirmed or now < at + LIMITS.ask_again):
             return False
@@ -205,7 +205,7 @@ def feed_of(token: str) -> str | None:
 
 
 def is_token(token: str, file: File) -> bool:
-    """Whether the last segment of a callback is the file's."""
+    """Tells whether the last segment of a callback is the file's."""
     return file.hub_secret is not None and hmac.compare_digest(token.partition(".")[0].encode(), _token(file).encode())
 
 

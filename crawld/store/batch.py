@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
 from crawld.model.fetched import TURNED_AWAY, RobotsState
 from crawld.model.host import FrameChange, HostState
+from crawld.model.metrics import HistoryPoint
 from crawld.model.page import Alias, PageState
 from crawld.model.signal import SOURCES, Signal, SignalGain
 from crawld.model.usage import usage_of
@@ -15,20 +16,9 @@ from crawld.store.tables import by_source, known, storable
 
 
 @dataclass(frozen=True, slots=True)
-class FreshnessPoint:
-    """One minute of the freshness history."""
+class FreshnessPoint(HistoryPoint):
+    """One minute of the freshness history, with what became of its slots."""
 
-    at: float
-    bandwidth: float
-    request_rate: float
-    predicted: float | None
-    measured: float | None
-    measured_low: float | None
-    measured_high: float | None
-    level: float | None
-    pages: int
-    changed_share: float | None
-    skipped_slots: int
     slots: Mapping[tuple[str, str], int] = field(default_factory=dict)  # since the point before, by use and outcome
 
 

@@ -13,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.estimate import Ints
-from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, ListedPages, Page, PageState, Wanted, authority
+from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, Page, PageState, Wanted, authority
 from crawld.model.url import host_of, identity
+from crawld.read.url_list import ListedPages
 from crawld.store import tables
 from crawld.store.bulk import added_once, fetch, named_once, plain, replacing, run
 from crawld.store.database import WriteConnection

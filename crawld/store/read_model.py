@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import StoreError
-from crawld.model.page import NOT_LISTED, Document, PageState
+from crawld.model.page import NOT_LISTED, Document, OverduePages, PageState
 from crawld.model.signal import SOURCES, Source
 from crawld.model.usage import PageUse
 from crawld.model.web import Clock
@@ -55,7 +55,6 @@ from crawld.store.views import (
     Gone,
     HostLine,
     LivePages,
-    Overdue,
     Overview,
     PageLines,
     PageQuery,
@@ -278,10 +277,10 @@ class SqlReadModel:
         )
 
     @in_reader_thread
-    async def overdue(self, before: float) -> Overdue:
+    async def overdue(self, before: float) -> OverduePages:
         """Pages that were not crawled with success since that time."""
         async with self._connected() as connection:
-            return Overdue(*(await connection.execute(overdue_since(before))).one())
+            return OverduePages(*(await connection.execute(overdue_since(before))).one())
 
     @in_reader_thread
     async def pages(self, query: PageQuery) -> PageLines:

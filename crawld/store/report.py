@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.model.crawl import AUDITS_KEPT, Memory, Verdict
 from crawld.model.errors import StoreError
 from crawld.model.fetched import GONE_STATUSES, TURNED_AWAY, Trouble
-from crawld.model.host import HostTrouble, sum_up, sum_up_turned_away
+from crawld.model.host import HostState, sum_up_troubled, sum_up_turned_away
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES
 from crawld.model.url import identity
@@ -98,13 +98,15 @@ async def hosts_in_trouble(ask: Ask, now: float) -> Row:
         .label("pages")
     )
     query = select(_host.name, _host.blocked, _host.blocked_until, _host.asked_until, _host.failures, there)
-    rows = [row for row in await ask(query.where(or_(_host.blocked, _host.blocked_until > now))) if row["pages"]]
-    split: dict[str, list[HostTrouble]] = {"blocked": [], "asked_to_wait": [], "backoff": []}
-    for row in rows:
-        found = HostTrouble(row["name"], row["pages"], row["blocked_until"], row["failures"])
-        kind = "blocked" if row["blocked"] else "asked_to_wait" if row["asked_until"] > now else "backoff"
-        split[kind].append(found)
-    return {kind: sum_up(hosts) for kind, hosts in split.items()}
+    rows = await ask(query.where(or_(_host.blocked, _host.blocked_until > now)))
+    states = [
+        HostState(
+            row["name"], row["blocked_until"], row["failures"],
+            blocked=bool(row["blocked"]), asked_until=row["asked_until"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    return asdict(sum_up_troubled(zip(states, (row["pages"] for row in rows), strict=True), now))
 
 
 TURNED_AWAY_BY_HOST = (
@@ -133,9 +135,8 @@ async def turned_away(ask: Ask) -> Row:
         .group_by(_host.name, _page.turned_away, scheme)
     )
     rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
-    return sum_up_turned_away(
-        {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
-    )
+    counts = {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
+    return {trouble: asdict(sites) for trouble, sites in sum_up_turned_away(counts).items()}
 
 
 async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:

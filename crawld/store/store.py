@@ -17,9 +17,10 @@ from crawld.model.errors import DamagedError, StoreError
 from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
 from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostPage, HostState
-from crawld.model.page import Document, ListedPages, Page, Wanted
+from crawld.model.page import Document, Page, Wanted
 from crawld.model.signal import Signal, SignalGain, SignalTrust
 from crawld.model.web import Clock
+from crawld.read.url_list import ListedPages
 from crawld.store import documents, estimates, hosts, settings
 from crawld.store.batch import Batch, FreshnessPoint, Item, Record, fold
 from crawld.store.changes import ChangeSignal

@@ -377,14 +377,6 @@ class Overview:
         return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Overdue:
-    """Pages that could be asked but were not crawled with success for long, and when the oldest copy was made."""
-
-    count: int
-    oldest_crawl_at: float | None
-
-
 class LivePages(Protocol):
     """What the running daemon holds in memory of its pages; it may be asked in any thread."""
 

@@ -14,6 +14,7 @@ from crawld.cli import main
 from crawld.cli.remote import ask
 from crawld.fleet.store.ledger import Report, SqlLedger
 from crawld.model.errors import InputError
+from crawld.show.report import Status
 from crawld.store.address import parse_address
 from crawld.store.engine import writing_engine
 
@@ -141,11 +142,11 @@ def test_status_refuses_what_is_no_fleet(crawld: Command) -> None:
     assert "is no fleet's: `crawld fleet init` makes it one" in refused.output
 
 
-def worker_status(pid: int) -> dict[str, object]:
+def worker_status(pid: int, requests: int = 10) -> Status:
     """What the control of a worker says of itself, small."""
     hosts = {kind: {"count": 0, "pages": 0, "worst": []} for kind in ("blocked", "asked_to_wait", "backoff")}
-    return {
-        "requests": 10, "slots_served": 9, "idle_slots": 1, "skipped_slots": 0, "bytes": 1000, "faults": 0,
+    return Status.of({
+        "requests": requests, "slots_served": 9, "idle_slots": 1, "skipped_slots": 0, "bytes": 1000, "faults": 0,
         "evaluations": 5, "picks": 9, "requests_by_purpose": {"page": 10}, "requests_by_outcome": {"new": 10},
         "verdicts": {"new": 10}, "troubles": {}, "idle_because": {"not_worth_it": 1}, "pid": pid,
         "slots_by_use": {"page": {"new": 10}, "idle": {"not_worth_it": 1}}, "in_flight": 1, "waiting": 0,
@@ -154,7 +155,7 @@ def worker_status(pid: int) -> dict[str, object]:
         "robots_unavailable": {"count": 0, "worst": []},
         "slots": {"seconds": 60.0, "slots": 10, "skipped": 0, "idle": 1, "idle_because": {"not_worth_it": 1},
                   "bottleneck": None},
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 URLS = [f"https://{name}.example/{number}" for name in "abcd" for number in range(3)]
@@ -225,7 +226,7 @@ def test_stats_top_and_changes_show_the_whole(fleet: Command, postgres_url: str)
     reports = {name: Report(pages=6, status=worker_status(pid)) for name, pid in (("w1", 1), ("w2", 2))}
     workers(postgres_url, **reports)
     behind(postgres_url, "UPDATE fleet_workers SET expires = expires - 3660 WHERE name = 'w2'")
-    workers(postgres_url, w2=reports["w2"], w3=Report(pages=6, status=worker_status(1) | {"pid": 1, "requests": 0}))
+    workers(postgres_url, w2=reports["w2"], w3=Report(pages=6, status=worker_status(1, requests=0)))
     shown = json.loads(fleet("stats", "--json").output)
     assert shown["daemon_state"]["state"] == "running"
     assert (shown["daemon"]["workers"], shown["daemon"]["requests"], shown["daemon"]["in_flight"]) == (3, 20, 3)

@@ -38,7 +38,6 @@ class Started:
             lambda: (str(self.file), 0.1),
             self._read,
             self.page_set,
-            self.store,
             clock,
             self.status,
             first_wait=first_wait,

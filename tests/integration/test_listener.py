@@ -251,8 +251,8 @@ async def test_strangers_are_slowed_down(tmp_path: Path, monkeypatch: pytest.Mon
 
 async def test_the_control_socket_takes_no_more_than_it_can_read_at_once(tmp_path: Path) -> None:
     """A body too large, a list too long and JSON too deep are refused in a sentence."""
-    async with Site() as site, running(tmp_path, [site.url("/ok/1")], **SELDOM):
-        await until((tmp_path / "x.db.sock").exists)
+    async with Site() as site, running(tmp_path, [site.url("/ok/1")], **SELDOM) as daemon:
+        await until(lambda: (tmp_path / "x.db.sock").exists() and daemon.crawler.status.starting is None)
         connector = aiohttp.UnixConnector(str(tmp_path / "x.db.sock"))
         async with aiohttp.ClientSession("http://crawld", connector=connector) as session:
             for body, status, said in (

@@ -11,10 +11,10 @@ from crawld.cli import main
 from crawld.main.assembly import Assembly
 from crawld.main.settings import Settings
 from crawld.model.fetched import TURNED_AWAY, Trouble
-from crawld.model.troubles import TURNED_AWAY_SENTENCES
 from crawld.pages.pages import TURNED_AWAY_WAITS
 from crawld.research.lab import WorldOptions
 from crawld.research.site import LabSite
+from crawld.show.report import TURNED_AWAY_SENTENCES
 from tests.support.behaviours import answer, html
 from tests.support.daemon import bearer, listening, rows, running, scrape, until
 from tests.support.process import free_port

@@ -8,7 +8,6 @@ import pytest
 
 from crawld.model.page import PageState
 from crawld.model.signal import SOURCES, Source
-from crawld.model.troubles import TroubleReport
 from crawld.show.charts import Chart, Column, data_table
 from crawld.show.dashboard import words
 from crawld.show.dashboard.forecast import calibration_curve, verdict
@@ -16,6 +15,7 @@ from crawld.show.dashboard.hosts import host_row, worth, worth_polling
 from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
 from crawld.show.dashboard.page import believed
 from crawld.show.dashboard.rendering import Expected, Renderer, View
+from crawld.show.report import Status, StoreStatus, TroubleReport
 from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
@@ -28,8 +28,8 @@ from crawld.store.views import (
 )
 
 
-def _status(fresh: float | None) -> dict[str, object]:
-    return {"predicted_freshness": fresh, "store": {"healthy": True}, "paused": False, "bandwidth": 1.0}
+def _status(fresh: float | None) -> Status:
+    return Status(predicted_freshness=fresh, bandwidth=1.0)
 
 
 def _overview(**states: int) -> Overview:
@@ -61,13 +61,13 @@ def test_the_headline_says_how_fresh_the_copy_is(
 def test_the_headline_says_that_crawling_has_stopped() -> None:
     """A disk that is full comes before everything else, also before the first round; so does a pause."""
     waiting = _overview(waiting=600, live=400)
-    full = _status(0.3) | {"store": {"healthy": False}}
+    full = replace(_status(0.3), store=StoreStatus(healthy=False))
     told = [TroubleReport("store", "the store cannot write since 2 min: database or disk is full")]
     found = headline(full, waiting, None, told)
     assert (found.sentence, found.stopped) == ("Crawling has stopped.", True)
     assert found.more == "The store cannot write since 2 min: database or disk is full."
-    assert headline(_status(0.3) | {"paused": True}, waiting, None).sentence == "Crawling is paused."
-    assert headline(_status(0.3) | {"bandwidth": 0.0}, waiting, None).sentence.startswith("The bandwidth is 0")
+    assert headline(replace(_status(0.3), paused=True), waiting, None).sentence == "Crawling is paused."
+    assert headline(replace(_status(0.3), bandwidth=0.0), waiting, None).sentence.startswith("The bandwidth is 0")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What workers report, as one status and one point of the history."""
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -8,23 +9,22 @@ from crawld.choose.page_table import Intervals
 from crawld.crawl.audits import Audits
 from crawld.fleet.status import merged_status, point_of, slots_spent
 from crawld.fleet.view import FleetView, WorkerView
+from crawld.model.host import HostsInTrouble, HostTrouble, TroubledHosts
+from crawld.model.metrics import MeasuredFreshness, RecentSlots
+from crawld.show.report import Status, StoreStatus
 
-NONE: dict[str, Any] = {"count": 0, "pages": 0, "worst": []}
 
-
-def status(pid: int, **more: Any) -> dict[str, Any]:
+def status(pid: int, **more: Any) -> Status:
     """A worker's own status."""
-    hosts = {"blocked": NONE, "asked_to_wait": NONE, "backoff": NONE}
-    slots = {"seconds": 60.0, "slots": 10, "skipped": 1, "idle": 2, "idle_because": {"host_busy": 2}, "bottleneck": "b"}
-    return {
-        "requests": 10, "slots_served": 9, "idle_slots": 1, "skipped_slots": 3, "bytes": 1000, "faults": 0,
-        "evaluations": 5, "picks": 9, "requests_by_purpose": {"page": 10}, "requests_by_outcome": {"new": 10},
-        "verdicts": {"changed": 3, "unchanged": 7}, "troubles": {}, "idle_because": {"host_busy": 1}, "pid": pid,
+    told: dict[str, Any] = {
+        "requests": 10, "slots_served": 9, "idle_slots": 1, "skipped_slots": 3, "bytes": 1000, "evaluations": 5,
+        "picks": 9, "requests_by_purpose": {"page": 10}, "requests_by_outcome": {"new": 10},
+        "verdicts": {"changed": 3, "unchanged": 7}, "idle_because": {"host_busy": 1}, "pid": pid,
         "slots_by_use": {"page": {"changed": 10}, "idle": {"host_busy": 1}}, "in_flight": 1, "waiting": 2,
-        "active_pages": 4, "uptime_seconds": 60.0, "reload_refused": None, "hooks": [], "hosts": hosts,
-        "store": {"healthy": True, "trouble": None, "since": None, "backlog": 2, "lost": 0},
-        "robots_unavailable": {"count": 0, "worst": []}, "slots": slots,
-    } | more  # fmt: skip
+        "active_pages": 4, "uptime_seconds": 60.0, "store": StoreStatus(backlog=2),
+        "slots": RecentSlots(60.0, 10, 1, 1, 2, {"host_busy": 2}, "b"),
+    }  # fmt: skip
+    return Status(**(told | more))
 
 
 def worker(name: str, joined_at: float = 0.0, **more: Any) -> WorkerView:
@@ -71,36 +71,37 @@ def test_a_process_that_joined_anew_counts_once() -> None:
     back = worker("a", 2.0, status=status(7, requests=12))
     left = worker("b", 1.0, state="left", shards=0, status=status(8, requests=5))
     merged = merged_status(view(lost, back, left), None, Intervals())
-    assert (merged["requests"], merged["in_flight"], merged["workers"]) == (17, 1, 1)
+    assert (merged.requests, merged.in_flight, merged.workers) == (17, 1, 1)
 
 
 def test_trouble_of_any_worker_is_the_fleets() -> None:
     """The worst hosts of all, a store that cannot write, and the word of the worker that idles most."""
-    down = {"count": 3, "pages": 9, "worst": [{"host": f"h{pages}", "pages": pages} for pages in (5, 3, 1)]}
-    hosts = {"blocked": NONE, "asked_to_wait": NONE, "backoff": down}
-    unwell = {"healthy": False, "trouble": "full", "since": 5.0, "backlog": 4, "lost": 1}
-    idle = {
-        "seconds": 90.0,
-        "slots": 9,
-        "skipped": 0,
-        "idle": 9,
-        "idle_because": {"min_interval": 9},
-        "bottleneck": "c",
-    }
+    down = TroubledHosts(3, 9, [HostTrouble(f"h{pages}", pages, 0.0, 1) for pages in (5, 3, 1)])
+    hosts = HostsInTrouble(backoff=down)
+    unwell = StoreStatus(healthy=False, trouble="full", since=5.0, backlog=4, lost=1)
+    idle = RecentSlots(90.0, 9, 0, 0, 9, {"min_interval": 9}, "c")
     one, two = status(1, hosts=hosts, slots=idle), status(2, hosts=hosts, store=unwell)
     merged = merged_status(view(worker("a", status=one), worker("b", status=two)), (0.5, 0.4, 0.6), Intervals())
-    backoff = merged["hosts"]["backoff"]
-    assert (backoff["count"], backoff["pages"]) == (6, 18)
-    assert [host["pages"] for host in backoff["worst"]] == [5, 5, 3, 3, 1]
-    assert merged["store"] == {"healthy": False, "trouble": "full", "since": 5.0, "backlog": 6, "lost": 1}
-    assert merged["slots"]["bottleneck"] == "c"
-    assert list(merged["slots"]["idle_because"]) == ["min_interval", "host_busy"]
-    assert merged["measured_freshness"] == {"mean": 0.5, "low": 0.4, "high": 0.6}
-    assert merged["fleet_troubles"] == []
+    assert (merged.hosts.backoff.count, merged.hosts.backoff.pages) == (6, 18)
+    assert [host.pages for host in merged.hosts.backoff.worst] == [5, 5, 3, 3, 1]
+    assert merged.store == StoreStatus(healthy=False, trouble="full", since=5.0, backlog=6, lost=1)
+    assert merged.slots.bottleneck == "c"
+    assert list(merged.slots.idle_because) == ["min_interval", "host_busy"]
+    assert merged.measured_freshness == MeasuredFreshness(0.5, 0.4, 0.6)
+    assert merged.fleet_troubles == []
 
 
 def test_a_fleet_without_workers_has_a_status() -> None:
     """Nothing is counted, and what is wrong is said."""
     merged = merged_status(view(level=math.inf), None, Intervals())
-    assert (merged["requests"], merged["workers"], merged["level"]) == (0, 0, 0.0)
-    assert [kind for kind, _ in merged["fleet_troubles"]] == ["no_worker"]
+    assert (merged.requests, merged.workers, merged.level) == (0, 0, 0.0)
+    assert [kind for kind, _ in merged.fleet_troubles or ()] == ["no_worker"]
+
+
+def test_a_status_is_the_same_after_it_was_stored() -> None:
+    """Workers' statuses go through the database as JSON; one of an earlier release lacks keys, a later one has more."""
+    merged = merged_status(view(worker("a", status=status(1))), (0.5, 0.4, 0.6), Intervals())
+    assert Status.of(json.loads(json.dumps(merged.document()))).document() == merged.document()
+    assert Status.of({"requests": 3, "unheard_of": 1}) == Status(requests=3)
+    assert {"workers", "request_rate", "fleet_troubles"} <= set(merged.document())
+    assert not {"workers", "request_rate", "fleet_troubles", "listener"} & set(Status().document())

@@ -21,8 +21,8 @@ def test_a_look_speaks_for_the_slots_of_a_second() -> None:
     slots.count(2.0, 1, 7)
     assert len(looks) == 2
     found = slots.report(2.0)
-    assert (found["slots"], found["idle"]) == (2001, 2001)
-    assert found["idle_because"] == {"host_busy": 2000, "store_unwell": 1}
+    assert (found.slots, found.idle) == (2001, 2001)
+    assert found.idle_because == {"host_busy": 2000, "store_unwell": 1}
 
 
 def test_old_slots_are_forgotten() -> None:
@@ -31,20 +31,20 @@ def test_old_slots_are_forgotten() -> None:
     for at in range(1000):
         slots.idle(float(at), 0.0)
         slots.count(float(at), 1, 0)
-    assert slots.report(999.0)["slots"] == SLOT_LOG_LIMITS.span_seconds * SLOT_LOG_LIMITS.spans
-    assert slots.report(99_999.0)["slots"] == 0
+    assert slots.report(999.0).slots == SLOT_LOG_LIMITS.span_seconds * SLOT_LOG_LIMITS.spans
+    assert slots.report(99_999.0).slots == 0
 
 
 def test_slots_skipped_at_a_start_or_after_a_change_of_rate_do_not_show_a_busy_machine() -> None:
     """They are left out of the report until the loop has settled; later ones count, with the spans they came in."""
     slots = SlotLog(lambda _: Why.NO_PAGES)
     slots.count(0.0, 1, 5)
-    assert slots.report(0.0)["skipped"] == 0
+    assert slots.report(0.0).skipped == 0
     for at in range(1, 60):
         slots.count(float(at), 1, 5 + (at > 30) + (at > 45))
     found = slots.report(60.0)
-    assert (found["skipped"], found["skipped_spans"]) == (2, 2)
+    assert (found.skipped, found.skipped_spans) == (2, 2)
     slots.restart()
     slots.count(61.0, 1, 20)
     found = slots.report(61.0)
-    assert (found["slots"], found["skipped"]) == (1, 0)
+    assert (found.slots, found.skipped) == (1, 0)

@@ -9,7 +9,7 @@ import pytest
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import SOURCES, Source
-from crawld.signals.contract import PollResult, SignalSources, at_once
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.files import LIMITS as FILES_LIMITS
 from crawld.signals.files import File, Origin, restored
 from crawld.signals.matching import PageIndex
@@ -383,7 +383,7 @@ def test_a_host_cannot_fill_the_schedule() -> None:
 
 def test_polled_sources_fit_their_contract() -> None:
     """The drivers' view of signal sources is what polled sources offer."""
-    sources: SignalSources = Desk().sources
+    sources = Desk().sources
     assert not list(sources.due(NOW))
 
 

@@ -10,7 +10,7 @@ from itertools import count
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals.contract import Hubs, PollResult, at_once
+from crawld.signals.contract import PollResult, at_once
 from crawld.signals.files import restored
 from crawld.signals.matching import PageIndex
 from crawld.signals.polled_sources import PolledSources, PollSettings
@@ -107,7 +107,7 @@ def test_only_what_we_asked_for_is_confirmed() -> None:
 
 
 def delivered(
-    subscriptions: Hubs, token: str, body: bytes, headers: Mapping[str, str], now: float
+    subscriptions: Subscriptions, token: str, body: bytes, headers: Mapping[str, str], now: float
 ) -> tuple[int, str, PollResult | None]:
     """Accept a delivery, read it and take it in."""
     status, text, delivery = subscriptions.accept(token, body, headers, now)
@@ -193,7 +193,7 @@ def test_a_restart_keeps_subscriptions() -> None:
     again.sources.schedule.remove(FEED)
     again.sources.schedule.add(restored(desk.kept[-1].file))
     body = feed(3)
-    subscriptions: Hubs = again.subscriptions
+    subscriptions = again.subscriptions
     result = delivered(subscriptions, token, body, signature(body), NOW + 1)[2]
     assert result is not None
     assert [signal.page_id for signal in result.signals] == [3]

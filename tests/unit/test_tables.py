@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,12 @@ from rich.console import Console
 from crawld.cli import explain, host, stats, tables
 from crawld.cli.explain import explained, last_trouble
 from crawld.cli.remote import Answer
+from crawld.model.host import HostsInTrouble, RobotsFailure
+from crawld.model.metrics import HookStanding
+from crawld.model.page import OverduePages
 from crawld.research.demo import print_report
 from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
+from crawld.show.report import LinkFigures, RobotsUnavailable, StoreStatus, Summary, troubles
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
@@ -76,7 +81,7 @@ def test_without_a_limit_nothing_is_left_out() -> None:
     assert "every 5.4 min, likely " in text
 
 
-def overall() -> dict[str, Any]:
+def overall() -> Summary:
     """A summary with every trouble there is."""
     worst = {"host": PAGE["host"], "pages": 1000000, "until": NOW + 1e6, "failures": 7}
     hosts = {"count": 3, "pages": 1200000, "worst": [worst]}
@@ -88,18 +93,25 @@ def overall() -> dict[str, Any]:
         "measured_freshness": {"mean": 0.5, "low": 0.4, "high": 0.6},
         "store": {"healthy": False, "trouble": "database or disk is full", "since": NOW - 99, "backlog": 7, "lost": 2},
         "robots_unavailable": {"count": 1, "worst": [robots]},
-        "slots": {"seconds": 120.0, "slots": 1200, "idle": 1080, "skipped": 100, "idle_because": {"host_busy": 1080},
+        "slots": {"seconds": 120.0, "slots": 1200, "idle": 1080, "skipped": 100, "skipped_spans": 9,
+                  "idle_because": {"host_busy": 1080},
                   "bottleneck": "one host, politeness.delay 1s allows 1/s of 10/s"},
     }  # fmt: skip
-    return {
+    return Summary.of({
         "daemon": daemon, "daemon_state": {"state": "running", "pid": 4242}, "pages": 1000000, "hosts": 3,
         "states": {"waiting": 1, "live": 2, "failing": 3, "disallowed": 4, "gone": 5, "retired": 6},
         "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
         "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
         "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
-        "followed_sites": [{"host": LONG, "found": 7, "waiting": 2, "refused": 1, "deferred": 1}],
+        "followed_sites": [LinkFigures(LONG, 7, 7, 2, 1, 1, 2)],
         "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
-    }  # fmt: skip
+    })  # fmt: skip
+
+
+def but(summary: Summary, **changes: Any) -> Summary:
+    """The same with a daemon that says something else."""
+    assert summary.daemon is not None
+    return replace(summary, daemon=replace(summary.daemon, **changes))
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -107,19 +119,15 @@ def test_the_summary_fits_and_shows_trouble_first(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every kind of trouble is a sentence before the first figure, the store before all else."""
-    from crawld.model.troubles import troubles
-
     monkeypatch.setenv("COLUMNS", str(width))
-    facts = overall()
-    hook = {"name": "index", "trouble": "connection refused", "trouble_since": NOW - 99.0, "waiting": 3}
-    facts["daemon"] |= {"hooks": [hook], "faults": 3, "reload_refused": "reload refused at noon: no; old settings kept"}
+    hook = HookStanding("index", 3, NOW - 99.0, 0, 0, 1, "connection refused", NOW - 99.0)
+    facts = but(overall(), hooks=[hook], faults=3, reload_refused="reload refused at noon: no; old settings kept")
     found = troubles(facts, NOW)
     assert [one.kind for one in found] == [
         "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
         "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots", "hook_failing",
     ]  # fmt: skip
-    facts["trouble"] = [{"kind": one.kind, "sentence": one.sentence} for one in found]
-    tables.print_lines(stats._lines(facts))
+    tables.print_lines(stats._lines(replace(facts, trouble=found)))
     text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
     assert text.startswith("trouble the store cannot write since")
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
@@ -130,20 +138,14 @@ def test_the_summary_fits_and_shows_trouble_first(
 
 def test_robots_txt_is_never_tried_again_in_the_past() -> None:
     """Where the time is over, it waits for its host."""
-    from crawld.model.troubles import troubles
-
-    facts = overall()
-    facts["daemon"]["robots_unavailable"]["worst"][0]["until"] = NOW - 43.0
+    facts = but(overall(), robots_unavailable=RobotsUnavailable(1, [RobotsFailure("x", "status 503", 2, NOW - 43.0)]))
     (found,) = (one.sentence for one in troubles(facts, NOW) if one.kind == "robots_unavailable")
     assert found.endswith("(status 503, tried again as soon as its host may be asked)")
 
 
 def test_a_daemon_that_has_crawled_nothing_says_so() -> None:
     """There is no last crawl to tell of, and one is not many."""
-    from crawld.model.troubles import troubles
-
-    facts = overall() | {"last_crawl_at": None}
-    facts["daemon"]["store"]["backlog"] = 1
+    facts = but(replace(overall(), last_crawl_at=None), store=StoreStatus(healthy=False, backlog=1))
     found = {one.kind: one.sentence for one in troubles(facts, NOW)}
     assert found["no_crawls"] == "no page has been crawled yet"
     assert "; 1 record waits in memory" in found["store"]
@@ -180,16 +182,12 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
 
 def test_a_quiet_daemon_is_well() -> None:
     """Slots that nobody needs are no trouble."""
-    from crawld.model.troubles import troubles
-
     facts = overall()
-    none = {"count": 0, "pages": 0, "worst": []}
-    facts["daemon"] |= {
-        "store": {"healthy": True, "trouble": None, "since": None, "backlog": 0, "lost": 0},
-        "hosts": {"blocked": none, "asked_to_wait": none, "backoff": none}, "robots_unavailable": none,
-        "slots": facts["daemon"]["slots"] | {"skipped": 0, "idle_because": {"min_interval": 1080}},
-    }  # fmt: skip
-    facts |= {"overdue": {"count": 0, "oldest_crawl_at": None}, "last_crawl_at": NOW, "states": {"failing": 0}}
+    assert facts.daemon is not None
+    slots = replace(facts.daemon.slots, skipped=0, idle_because={"min_interval": 1080})
+    well = {"store": StoreStatus(), "hosts": HostsInTrouble(), "robots_unavailable": RobotsUnavailable()}
+    facts = but(facts, slots=slots, **well)
+    facts = replace(facts, overdue=OverduePages(0, None), last_crawl_at=NOW, states={"failing": 0})
     assert troubles(facts, NOW) == []
 
 

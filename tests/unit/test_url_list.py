@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawld.model.page import ListedPages
 from crawld.model.url import identity, normalise
-from crawld.read.url_list import read_changed_lines, read_url_list
+from crawld.read.url_list import ListedPages, read_changed_lines, read_url_list
 
 
 def test_good_lines_are_taken_and_bad_ones_named() -> None:

@@ -20,6 +20,7 @@ from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
+from crawld.show.report import Status
 from crawld.store.address import Address, parse_address
 from crawld.store.engine import NO_DRIVER, as_store_error
 
@@ -39,7 +40,7 @@ class Report:
     stale: int = 0  # records dropped so far because their shard had another owner
     revision: int = 0  # of the fleet's settings that it goes by wholly
     clock_ahead: float = 0.0  # seconds that its machine's clock is ahead of the database's
-    status: Mapping[str, Any] | None = None  # what its own control says, every few seconds; None: as before
+    status: Status | None = None  # what its own control says, every few seconds; None: as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +267,7 @@ class SqlLedger:
         LeaseLostError where the lease has ended; what is out of reach raises StoreError and changes nothing.
         """
         figures = {name: getattr(report, name) for name in FIGURES}
-        status = None if report.status is None else json.dumps(report.status)
+        status = None if report.status is None else json.dumps(report.status.document())
         found = await self._beats.row(
             statements.BEAT, worker, self._lease, self._round, bid_row(report.bid), json.dumps(figures),
             list(self._read), LIMITS.max_mail, status,

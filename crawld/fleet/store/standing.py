@@ -11,6 +11,7 @@ from crawld.fleet.store.making import no_fleet
 from crawld.fleet.view import FleetView, WorkerState, WorkerView
 from crawld.model.errors import InputError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
+from crawld.show.report import Status
 from crawld.store.address import parse_address
 
 
@@ -104,7 +105,7 @@ def _worker(row: Mapping[str, Any], now: float) -> WorkerView:
         granted=(row["rate"] or 0.0) if live else 0.0,
         duties=tuple(row["duties"]) if live else (),
         **{name: figure for name, figure in json.loads(row["report"]).items() if name in FIGURES},
-        status=None if row["status"] is None else json.loads(row["status"]),
+        status=None if row["status"] is None else Status.of(json.loads(row["status"])),
     )
 
 

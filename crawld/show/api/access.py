@@ -1,6 +1,6 @@
 """Who may ask the listener what: the Host and Origin a request names, and the token it brings.
 
-A page in somebody's browser can reach a listener on loopback by a name that it lets point there, so a request for a
+A page in a browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
 The doors for strangers (IndexNow, WebSub) are open only where there is a public address. They, and all that changes
 something, are refused to pages of other sites (403). Programs send the token; a browser exchanges a code that is good
@@ -37,7 +37,7 @@ class AccessLimits:
     """Numbers that bound and tune this module."""
 
     token_bytes: int = 32
-    """Random bytes of a new token: nobody guesses 256 bits."""
+    """Random bytes of a new token: 256 bits cannot be guessed."""
     min_token: int = 16
     """Characters that a token written by hand has at least; a shorter one is refused rather than trusted."""
     max_token: int = 1024
@@ -93,7 +93,7 @@ def make_token(file: Path) -> str:
 
 
 def read_token(file: Path) -> str:
-    """The token of the file; one of ours that others may read is closed to them first."""
+    """Returns the token of the file; our own file that others may read is closed to them first."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -135,7 +135,7 @@ class Right(Enum):
 
 
 def is_door(path: str) -> bool:
-    """Whether strangers send something there: sites that publish, and hubs."""
+    """Tells whether strangers send something there: sites that publish, and hubs."""
     return path == "/indexnow" or path.startswith("/websub/")
 
 
@@ -161,7 +161,7 @@ class Access:
     _used: dict[str, float] = field(default_factory=dict)  # codes that let a browser in, and until when they are kept
 
     def refusal(self, request: web.Request) -> RefusedError | None:
-        """Why a request is not answered; None where it is."""
+        """Returns why a request is not answered; None where it is."""
         host, own = host_named(request), _address(request, "sockname")
         if host is None or not self._ours(host, own):
             shown = "no host" if host is None else f"the host {host[:100]!r}"
@@ -186,16 +186,16 @@ class Access:
         return RefusedError(401, sentence, WWW_Authenticate='Bearer realm="crawld"')
 
     def knows(self, request: web.Request) -> bool:
-        """Whether a request brings the token; how long that takes tells nothing of it."""
+        """Tells whether a request brings the token; how long that takes tells nothing of it."""
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         return scheme.lower() == "bearer" and self.opens(given.strip())
 
     def opens(self, token: str) -> bool:
-        """Whether this is the token; how long the answer takes tells nothing of it."""
+        """Tells whether this is the token; how long the answer takes tells nothing of it."""
         return hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self.token.encode())
 
     def redeem(self, code: str, now: float) -> bool:
-        """Whether a code lets a browser in; it does so once, and none from before a restart does."""
+        """Tells whether a code lets a browser in; it does so once, and none from before a restart does."""
         until = code_expiry(self.token, code)
         for old in [one for one, end in self._used.items() if end < now]:
             del self._used[old]
@@ -246,7 +246,7 @@ class Access:
         return host == "localhost" or host in self.hosts or host == own
 
     def _same_origin(self, request: web.Request, own: str) -> bool:
-        """Whether a request comes from no page at all or from a page of ours: at this port, or by a proxy's name."""
+        """Whether a request comes from no page at all or from one of our pages: at this port, or by a proxy's name."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
             return False
         origin = request.headers.get("Origin")
@@ -258,7 +258,7 @@ class Access:
         return host in self.hosts or (self._ours(host, own) and (port and port[0]) == (asked and asked[0]))
 
     def _open_to(self, request: web.Request, host: str) -> bool:
-        """Whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
+        """Tells whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
         ends = (_address(request, "peername"), _address(request, "sockname"))
         local = host == "localhost" or _is_loopback(host)
         proxied = any(name in request.headers for name in _FORWARDED)
@@ -272,7 +272,7 @@ def _cookie_name(request: web.Request) -> str:
 
 
 def _from_our_page(request: web.Request) -> bool:
-    """Whether a browser says that the page which asks is from here, port included."""
+    """Tells whether a browser says that the page which asks is from here, port included."""
     if request.headers.get("Sec-Fetch-Site", "same-origin").lower() != "same-origin":
         return False
     origin = request.headers.get("Origin")
@@ -328,7 +328,7 @@ async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
 
 
 def guarded_by(access: Access, strangers: Strangers) -> Middleware:
-    """The middleware that asks the rules, and slows down whoever sends too many requests without the token."""
+    """Returns the middleware that asks the rules and slows down clients that send too much without the token."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -15,17 +15,15 @@ from aiohttp.typedefs import Middleware
 
 from crawld.model.access import shared_with_group
 from crawld.model.errors import InputError, StoreError
-from crawld.model.host import host_name
 from crawld.model.page import Wanted, check_importance
-from crawld.model.units import parse_duration, parse_rate
 from crawld.model.url import normalise
-from crawld.show.actions import Steered
+from crawld.show.api import reading, steering
 from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
-from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import CONTROL, Handler, actor_of, errors_are_sentences, read_body, status
-from crawld.show.api.routes import add_v1
+from crawld.show.api.models import AskCopy, AskForecast, SetHost
+from crawld.show.api.refusals import CONTROL, Handler, actor_of, errors_are_sentences, read_body
+from crawld.show.api.routes import add_v1, versioned
 from crawld.store.settings import Action
 
 
@@ -62,40 +60,9 @@ async def _act(request: web.Request, verb: str, **what: object) -> Action:
     return await request.app[CONTROL].actions.act(actor_of(request), verb, what)
 
 
-async def _bandwidth(request: web.Request) -> web.Response:
-    given = (await _body(request)).get("rate")
-    if not isinstance(given, str | int | float):
-        raise InputError('give {"rate": "2/s"}')
-    await _act(request, "bandwidth", rate=parse_rate(given))
-    return web.json_response(await request.app[CONTROL].status())
-
-
-async def _pause(request: web.Request) -> web.Response:
-    await _act(request, request.path.removeprefix("/"))
-    return web.json_response(await request.app[CONTROL].status())
-
-
 async def _host(request: web.Request) -> web.Response:
-    given = await _body(request)
-    blocked, delay = given.get("blocked"), given.get("delay")
-    if blocked is not None and not isinstance(blocked, bool):
-        raise InputError("`blocked` must be true or false")
-    if isinstance(delay, bool) or not isinstance(delay, str | int | float | None):
-        raise InputError("`delay` must be a duration like 5s, or null to drop it")
-    seconds = None if delay is None else parse_duration(delay)
-    name, drop = host_name(request.match_info["name"]), "delay" in given and delay is None
-    done = await _act(request, "host", host=name, blocked=blocked, delay=seconds, drop_delay=drop)
-    steered: Steered = done.result
-    return web.json_response(
-        {
-            "host": steered.state.name,
-            "blocked": steered.state.blocked,
-            "delay": steered.state.delay,
-            "blocked_until": steered.state.blocked_until,
-            "spacing_seconds": steered.spacing,
-            "kept": steered.kept,
-        }
-    )
+    asked = SetHost.read(await _body(request) | {"host": request.match_info["name"]})
+    return web.json_response(asdict(await steering.host(request, asked)))
 
 
 async def _wanted(body: dict[str, object]) -> list[Wanted]:
@@ -144,26 +111,19 @@ async def _explain(request: web.Request) -> web.Response:
     if not given.isdecimal():
         raise InputError("give ?id=…, the number of a page")
     found = await request.app[CONTROL].explain(int(given))
-    return web.json_response(found) if found else web.json_response({"error": "no such page"}, status=404)
+    return web.json_response(found.document()) if found else web.json_response({"error": "no such page"}, status=404)
 
 
 async def _freshen(request: web.Request) -> web.Response:
     """Fetch a page now where its copy is not fresh enough, for a reader who takes the copy from the database."""
-    asked = AskCopy.model_validate(await _body(request))
+    asked = AskCopy.read(await _body(request))
     found = await request.app[PARTS].fresh.freshen(asked.url, asked.min_freshness, asked.wait)
     return web.json_response(asdict(found))
 
 
-def _number_or_text(given: str) -> str | float:
-    try:
-        return float(given)
-    except ValueError:
-        return given
-
-
 async def _forecast(request: web.Request) -> web.Response:
-    rates = [parse_rate(_number_or_text(given)) for given in request.query.getall("bandwidth", [])]
-    return web.json_response(await request.app[CONTROL].forecast(rates))
+    asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
+    return web.json_response(await reading.forecast(request, asked))
 
 
 async def _reload(request: web.Request) -> web.Response:
@@ -188,7 +148,7 @@ def _refuse_while(starting: Callable[[], str | None]) -> Middleware:
 
     @web.middleware
     async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if (how_far := starting()) is not None and request.path not in {"/status", PROOF}:
+        if (how_far := starting()) is not None and request.path not in {"/status", "/v1/status", PROOF}:
             return web.json_response({"error": f"crawld is starting ({how_far}): try again in a moment"}, status=503)
         return await handler(request)
 
@@ -205,11 +165,11 @@ def control_app(
     add_metrics(app, parts.metrics)
     app.add_routes(
         [
-            web.get("/status", status),
+            web.get("/status", versioned("GET", "/v1/status")),
             web.get(PROOF, vouch),
-            web.put("/bandwidth", _bandwidth),
-            web.post("/pause", _pause),
-            web.post("/resume", _pause),
+            web.put("/bandwidth", versioned("POST", "/v1/bandwidth")),
+            web.post("/pause", versioned("POST", "/v1/pause")),
+            web.post("/resume", versioned("POST", "/v1/resume")),
             web.put("/hosts/{name}", _host),
             web.post("/urls", _add),
             web.delete("/urls", _remove),
@@ -227,7 +187,7 @@ def _unix_socket(path: Path) -> socket.socket:
     """A socket that only we may open, and the group that its directory is shared with.
 
     One left behind by a dead daemon is replaced (the database lock says it is dead).
-    In a folder that others may write to somebody may have been there first: nothing of theirs is used or removed.
+    In a folder that others may write to, a socket of another user is neither used nor removed.
     """
     what = "Set `api.socket` to a short path in a directory that can be written"
     if not _free_for_us(path):
@@ -250,7 +210,7 @@ def _unix_socket(path: Path) -> socket.socket:
 
 
 def _free_for_us(path: Path) -> bool:
-    """Whether there is nothing at the path, or a socket of our own; a link is never followed."""
+    """Tells whether there is nothing at the path, or a socket of our own; a link is never followed."""
     try:
         about = path.lstat()
     except OSError:

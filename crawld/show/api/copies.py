@@ -46,7 +46,7 @@ COPY_HEADERS = {
     "Cache-Control": "private, no-cache",
     "Vary": "Accept",
 }
-"""A copy is somebody else's page: shown in a browser it runs nothing, loads nothing and has no origin."""
+"""A copy is a foreign page: shown in a browser it runs nothing, loads nothing and has no origin."""
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
@@ -91,7 +91,7 @@ async def copy(request: web.Request, asked: AskCopy) -> web.StreamResponse:
 
 
 def _no_copy(asked: AskCopy, through: Freshened) -> str:
-    """Why there is no copy, and what to do about it."""
+    """Returns why there is no copy, and what to do about it."""
     if asked.version is not None:
         return f"version {asked.version} of {asked.url} is not kept"
     if through.state == "unknown":
@@ -102,7 +102,7 @@ def _no_copy(asked: AskCopy, through: Freshened) -> str:
 
 
 async def _earlier(request: web.Request, url: str, number: int, latest: Copy) -> Copy | None:
-    """A kept version that is not the latest: nobody can say how fresh it is."""
+    """Returns a kept version that is not the latest; its freshness is not known."""
     kept = await request.app[PARTS].read.version(url, number)
     if kept is None:
         return None
@@ -173,7 +173,7 @@ def _headers(found: Copy, now: float) -> dict[str, str]:
 
 
 def _usage_headers(usage: Usage) -> dict[str, str]:
-    """What a page may be used for, in the words in which sites say it."""
+    """Returns what a page may be used for, in the words in which sites say it."""
     told = [name for name, said in (("noarchive", usage.noarchive), ("nosnippet", usage.nosnippet)) if said]
     headers = {"Content-Signal": usage.header} if usage.header else {}
     if told:
@@ -184,7 +184,7 @@ def _usage_headers(usage: Usage) -> dict[str, str]:
 
 
 def _through_headers(through: Freshened) -> dict[str, str]:
-    """Whether the page was fetched for this read, and else why not."""
+    """Tells whether the page was fetched for this read, and else why not."""
     if through.reason is not None:
         reason = through.reason.encode("ascii", "replace").decode().replace("\r", " ").replace("\n", " ")
         return {"X-Read-Through": through.state, "X-Stale-Reason": reason[:300]}
@@ -192,7 +192,7 @@ def _through_headers(through: Freshened) -> dict[str, str]:
 
 
 def unchanged(headers: Mapping[str, str], etag: str, modified: float) -> bool:
-    """Whether the asker has this copy already: by its tag, or by its time where no tag is given."""
+    """Tells whether the asker has this copy already: by its tag, or by its time where no tag is given."""
     tags = headers.get("If-None-Match")
     if tags is not None:
         return tags.strip() == "*" or etag in (tag.strip().removeprefix("W/") for tag in tags.split(","))

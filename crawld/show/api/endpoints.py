@@ -3,20 +3,21 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from crawld.crawl.reads import FreshReads
 from crawld.model.errors import InputError
-from crawld.model.metrics import Metrics
 from crawld.model.mistakes import mistakes
 from crawld.model.web import Clock
 from crawld.pages.documents import StoredTexts
 from crawld.show.actions import Control
 from crawld.show.api.refusals import read_body
+from crawld.show.metrics import DaemonMetrics
+from crawld.show.report import adapter
 from crawld.store.changes import ChangeSignal
 from crawld.store.read_model import SqlReadModel
 from crawld.store.views import Copies
@@ -26,14 +27,23 @@ BODY_BYTES = 2**20
 
 
 class RequestModel(BaseModel):
-    """What a request brings; anything that is not named is refused."""
+    """Parameters of a request; anything that is not named is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def read(cls, given: object) -> Self:
+        """Checks what was given; InputError names its first mistakes."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            found = mistakes(error, cls, {})[:3]
+            raise InputError("; ".join(f"{one.place or 'the request'}: {one.sentence}" for one in found)) from None
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointParts:
-    """What endpoints answer from."""
+    """Parts of the daemon that endpoints answer from."""
 
     read: SqlReadModel
     control: Control
@@ -42,7 +52,7 @@ class EndpointParts:
     texts: StoredTexts
     events: ChangeSignal
     clock: Clock
-    metrics: Metrics
+    metrics: DaemonMetrics
 
 
 PARTS = web.AppKey("v1", EndpointParts)
@@ -65,12 +75,12 @@ class Endpoint:
 
     @property
     def reads(self) -> bool:
-        """Whether it changes nothing."""
+        """Tells whether it changes nothing."""
         return self.method == "GET"
 
     @property
     def streams(self) -> bool:
-        """Whether its answer goes on as long as somebody reads it."""
+        """Tells whether its answer goes on as long as it is read."""
         return "text/event-stream" in self.media
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -82,19 +92,7 @@ class Endpoint:
         return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
 
     async def _ask(self, request: web.Request) -> RequestModel:
-        try:
-            if self.reads:
-                return self.asked.model_validate(_single(request))
-            body = await read_body(request, BODY_BYTES)
-            return self.asked.model_validate(_decoded(body))
-        except ValidationError as error:
-            raise InputError(refusal(error, self.asked)) from None
-
-
-@lru_cache
-def adapter(answer: Any) -> TypeAdapter[Any]:
-    """What checks, writes and describes an answer."""
-    return TypeAdapter(answer)
+        return self.asked.read(_single(request) if self.reads else _decoded(await read_body(request, BODY_BYTES)))
 
 
 def add_routes(app: web.Application, endpoints: tuple[Endpoint, ...], parts: EndpointParts) -> None:
@@ -120,8 +118,3 @@ def _decoded(body: bytes) -> object:
         return json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
         raise InputError(f"the request's body is not JSON: {error}") from None
-
-
-def refusal(error: ValidationError, asked: type[RequestModel]) -> str:
-    """What is wrong with a request, of the first few mistakes."""
-    return "; ".join(f"{one.place or 'the request'}: {one.sentence}" for one in mistakes(error, asked, {})[:3])

@@ -1,6 +1,6 @@
 """Changes as they are committed: by cursor with a wait, and as a stream of events.
 
-Both go by the same cursor, the number of a change: whoever goes on from the last number they have seen misses nothing
+Both go by the same cursor, the number of a change: a reader that goes on from its last number misses nothing
 that is kept and sees nothing twice.
 """
 
@@ -19,10 +19,11 @@ from aiohttp import web
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.errors import InputError
 from crawld.model.page import Document
-from crawld.show.api.endpoints import PARTS, adapter
+from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import LIMITS as MODELS_LIMITS
 from crawld.show.api.models import AskChanges, AskEvents, AskFeed
 from crawld.show.api.refusals import RefusedError
+from crawld.show.report import adapter
 from crawld.store.views import Change, Changes
 
 

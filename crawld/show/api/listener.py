@@ -1,6 +1,6 @@
 """Where the dashboard and API answer, and proof that this daemon is the one who does.
 
-Whoever may ask the control socket gets, for a nonce of their own, what only this process can answer to it at its
+A program that may ask the control socket gets, for a nonce of its own, what only this process can answer to it at its
 address. So a token or a login is handed to no other program that has taken the port.
 """
 
@@ -8,10 +8,12 @@ import asyncio
 import hmac
 import re
 import secrets
+from dataclasses import asdict
 
 from aiohttp import web
 
 from crawld.model.errors import InputError
+from crawld.show.report import ListenerStatus
 
 PROOF = "/listener"
 """The route of the proof: open at the listener, and with where that is over the control socket."""
@@ -47,12 +49,12 @@ class Listener:
         await self._known.wait()
         return self.address
 
-    def standing(self) -> dict[str, str | None]:
-        """The same as JSON."""
-        return {"address": self.address, "trouble": self.trouble}
+    def standing(self) -> ListenerStatus:
+        """Returns the address, or why there is none."""
+        return ListenerStatus(self.address, self.trouble)
 
     def proof(self, nonce: str) -> str:
-        """What only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
+        """Returns what only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
         if not _NONCE.fullmatch(nonce):
             raise InputError("give ?nonce=…, 32 to 64 hexadecimal digits")
         return hmac.new(self._secret, nonce.encode(), "sha256").hexdigest()
@@ -70,4 +72,4 @@ async def vouch(request: web.Request) -> web.Response:
     """Say over the control socket where the listener is, and what it answers to a nonce."""
     listener = request.app[LISTENER]
     await listener.known()
-    return web.json_response(listener.standing() | {"proof": listener.proof(request.query.get("nonce", ""))})
+    return web.json_response(asdict(listener.standing()) | {"proof": listener.proof(request.query.get("nonce", ""))})

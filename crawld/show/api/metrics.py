@@ -9,7 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, Metrics
+from crawld.model.metrics import Distribution, Family, FamilyKind, Figures
+from crawld.show.metrics import DaemonMetrics
 
 
 class _Collected(Collector):
@@ -31,7 +32,7 @@ def exposition(figures: Figures) -> bytes:
     return generate_latest(registry)
 
 
-def add_metrics(app: web.Application, metrics: Metrics) -> None:
+def add_metrics(app: web.Application, metrics: DaemonMetrics) -> None:
     """Let an application answer `/metrics`."""
 
     async def answer(_: web.Request) -> web.Response:

@@ -13,6 +13,7 @@ from crawld.model.url import normalise_given
 from crawld.model.usage import PageUse
 from crawld.show.actions import Refreshed
 from crawld.show.api.endpoints import RequestModel
+from crawld.show.report import Explanation
 from crawld.store.views import PageLine, PageSort, PageView, SearchHit, Version
 
 
@@ -153,7 +154,7 @@ class AskSearch(RequestModel):
 
 @dataclass(frozen=True)
 class SearchAnswer:
-    """What a search found, best first."""
+    """Hits of a search, best first."""
 
     hits: Sequence[SearchHit]
 
@@ -290,26 +291,12 @@ class AskFeed(RequestModel):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
 
 
-class Status(BaseModel):
-    """What the daemon is doing now; further figures may come with it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    pages: int
-    bandwidth: float
-    paused: bool
-    requests: int
-    uptime_seconds: float
-    predicted_freshness: float | None
-    measured_freshness: dict[str, float] | None
-
-
 @dataclass(frozen=True, slots=True)
 class ExplainedPage:
     """A page with its timeline and, where the daemon holds it, why it is not crawled just now."""
 
     view: PageView
-    now: dict[str, Any] | None
+    now: Explanation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +329,7 @@ class HostAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UrlsAnswer:
-    """What became of the pages."""
+    """Result of adding and removing pages."""
 
     added: int
     reweighted: int
@@ -361,7 +348,7 @@ class AddAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RefreshAnswer:
-    """What became of the pages that were asked for."""
+    """Result of a refresh, page by page."""
 
     pages: Sequence[Refreshed]
 
@@ -384,7 +371,7 @@ class ReadAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ActionAnswer:
-    """What somebody did."""
+    """An action that was done."""
 
     id: int
     at: float

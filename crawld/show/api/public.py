@@ -32,9 +32,8 @@ from crawld.show.api.refusals import (
     errors_are_sentences,
     network_of,
     read_body,
-    status,
 )
-from crawld.show.api.routes import add_v1
+from crawld.show.api.routes import add_v1, versioned
 
 
 @dataclass(frozen=True)
@@ -328,7 +327,7 @@ def public_app(
             web.get("/healthz", _health),
             web.get(PROOF, prove),
             web.get(LOGIN, partial(log_in, access)),
-            web.get("/status", status),
+            web.get("/status", versioned("GET", "/v1/status")),
             web.get("/copy", _copy),
             web.post("/signals", _signals),
             web.get("/indexnow", _get_indexnow),

@@ -1,6 +1,7 @@
 """Endpoints that read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
 from crawld.read.page.blocks import unified
 from crawld.show.api.endpoints import PARTS
+from crawld.show.api.listener import LISTENER
 from crawld.show.api.models import (
     ActionAnswer,
     AskActions,
@@ -33,6 +35,7 @@ from crawld.show.api.models import (
     Versions,
 )
 from crawld.show.api.refusals import RefusedError, use_denied
+from crawld.show.report import Status
 from crawld.store.batch import FreshnessPoint
 from crawld.store.settings import Action
 from crawld.store.views import (
@@ -47,9 +50,9 @@ from crawld.store.views import (
 )
 
 
-async def status(request: web.Request, _: Nothing) -> Mapping[str, object]:
-    """What the daemon is doing now."""
-    return await request.app[PARTS].control.status()
+async def status(request: web.Request, _: Nothing) -> Status:
+    """Returns what the daemon is doing now, and where its dashboard is."""
+    return replace(await request.app[PARTS].control.status(), listener=request.app[LISTENER].standing())
 
 
 async def pages(request: web.Request, asked: AskPages) -> PageLines:
@@ -127,7 +130,7 @@ async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:
 
 
 async def signals(request: web.Request, asked: AskSignals) -> Sequence[SourceLine]:
-    """What signals were worth, by host and source."""
+    """Returns what signals were worth, by host and source."""
     return await request.app[PARTS].read.sources(host=asked.host, limit=asked.limit)
 
 
@@ -142,14 +145,22 @@ async def calibration(request: web.Request, _: Nothing) -> Sequence[CalibrationL
 
 
 async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
-    """What slots were spent on."""
+    """Returns what slots were spent on."""
     return await request.app[PARTS].read.slots(asked.since, asked.bucket)
 
 
 async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any]:
-    """What bandwidths buy."""
-    rates = [parse_rate(rate) for rate in asked.bandwidth.split(",") if rate.strip()]
+    """Returns what bandwidths buy."""
+    rates = [_rate(given) for given in asked.bandwidth.split(",") if given.strip()]
     return await request.app[PARTS].control.forecast(rates)
+
+
+def _rate(given: str) -> float:
+    """Reads a rate with its unit, or a number of requests per second."""
+    try:
+        return parse_rate(float(given))
+    except ValueError:
+        return parse_rate(given)
 
 
 async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
@@ -164,7 +175,7 @@ async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
 
 
 async def rules(request: web.Request, asked: AskRules) -> RulesAnswer:
-    """What operators have marked, and the settings' rule for a page."""
+    """Returns what operators have marked, and the settings' rule for a page."""
     control = request.app[PARTS].control
     return RulesAnswer(await control.marks(), None if asked.url is None else dict(control.rule_of(asked.url)))
 
@@ -177,7 +188,7 @@ async def read(request: web.Request, _: Nothing) -> ReadAnswer:
 
 
 async def actions(request: web.Request, asked: AskActions) -> Sequence[ActionAnswer]:
-    """What was done to the crawl, newest first."""
+    """Returns what was done to the crawl, newest first."""
     return [action_answer(one) for one in await request.app[PARTS].control.actions.latest(asked.limit)]
 
 

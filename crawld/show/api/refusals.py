@@ -13,7 +13,6 @@ from aiohttp import web
 from crawld.model.errors import CrawldError, StoreError
 from crawld.model.usage import PageUse
 from crawld.show.actions import Control
-from crawld.show.api.listener import LISTENER
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,6 @@ class RefusalsLimits:
 LIMITS = RefusalsLimits()
 
 
-# What both HTTP interfaces share: mistakes are answered in a sentence.
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 CONTROL = web.AppKey("control", Control)
 
@@ -49,7 +46,7 @@ CONTROL = web.AppKey("control", Control)
 async def errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
     """What crawld raises on purpose becomes a status with its own words: 400, or 503 where the database is in trouble.
 
-    What was refused unread closes its connection: the rest of it is nobody's.
+    What was refused unread closes its connection, with the rest of what was sent.
     """
     try:
         return await handler(request)
@@ -80,7 +77,7 @@ def actor_of(request: web.Request) -> str:
 
 
 def shows_pages(request: web.Request) -> bool:
-    """Whether a person waits for the answer in a browser, rather than a program."""
+    """Tells whether a person waits for the answer in a browser, rather than a program."""
     return request.method == "GET" and "text/html" in request.headers.get("Accept", "")
 
 
@@ -89,11 +86,6 @@ def _page(sentence: str) -> str:
     parts = html.escape(sentence).split("`")
     said = "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
     return f'<!doctype html><html lang="en"><title>crawld</title><h1>crawld</h1><p>{said}.</p></html>\n'
-
-
-async def status(request: web.Request) -> web.Response:
-    """What the daemon is doing now, and where its dashboard is."""
-    return web.json_response(await request.app[CONTROL].status() | {"listener": request.app[LISTENER].standing()})
 
 
 class RefusedError(CrawldError):
@@ -168,7 +160,7 @@ class Strangers:
         return len(self._by_address)
 
     def admit(self, address: str) -> bool:
-        """Whether one more request of this address is answered."""
+        """Tells whether one more request of this address is answered."""
         now, network = self.monotonic(), network_of(address)
         bucket = self._by_address.setdefault(network, _Bucket(LIMITS.strangers_burst, now))
         self._by_address.move_to_end(network)
@@ -180,7 +172,7 @@ class Strangers:
 
 
 def network_of(address: str) -> str:
-    """Whom an address belongs to: of IPv6 the /64, which one machine may have whole."""
+    """Returns whom an address belongs to: of IPv6 the /64, which one machine may have whole."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -9,9 +9,11 @@ from aiohttp import web
 from crawld import __version__
 from crawld.model.page import PagePart
 from crawld.show.api import copies, following, models, reading, steering
-from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, adapter, add_routes
+from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, add_routes
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
+from crawld.show.api.refusals import Handler
+from crawld.show.report import Status, adapter
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 
@@ -119,7 +121,7 @@ NO_PARTS = {404: "There is no copy of the page", 422: "Its copy takes too much t
 NO_PAIR = {404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"}
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, models.Status),
+    Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, Status),
     Endpoint("GET", "/v1/pages", "Pages, part by part", reading.pages, models.AskPages, PageLines),
     Endpoint(
         "GET", "/v1/page", "One page, its timeline, and why it is not crawled now", reading.page, models.AskPage,
@@ -160,10 +162,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
     Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, dict[str, Any]),
     Endpoint(
-        "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, models.Status
+        "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, Status
     ),
-    Endpoint("POST", "/v1/pause", "Pause", steering.pause, models.Nothing, models.Status),
-    Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, models.Status),
+    Endpoint("POST", "/v1/pause", "Pause", steering.pause, models.Nothing, Status),
+    Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, Status),
     Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
     Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
     Endpoint(
@@ -195,6 +197,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         media=("application/atom+xml",), statuses=NO_PAGE,
     ),
 )  # fmt: skip
+
+
+def versioned(method: str, path: str) -> Handler:
+    """Returns the handler of an endpoint of version 1, for a route without a version that answers the same."""
+    (found,) = (one for one in ENDPOINTS if (one.method, one.path) == (method, path))
+    return found.serve
 
 
 def add_v1(app: web.Application, parts: EndpointParts) -> None:

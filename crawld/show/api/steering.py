@@ -31,10 +31,11 @@ from crawld.show.api.models import (
     SetUrls,
     UrlsAnswer,
 )
-from crawld.show.api.reading import action_answer
+from crawld.show.api.reading import action_answer, status
 from crawld.show.api.reading import read as read_marks
 from crawld.show.api.reading import rules as read_rules
 from crawld.show.api.refusals import actor_of
+from crawld.show.report import Status
 from crawld.store.settings import Action
 
 
@@ -55,22 +56,22 @@ async def _act(request: web.Request, verb: str, **what: object) -> Action:
     return await request.app[PARTS].control.actions.act(actor_of(request), verb, what)
 
 
-async def bandwidth(request: web.Request, asked: SetBandwidth) -> Mapping[str, object]:
+async def bandwidth(request: web.Request, asked: SetBandwidth) -> Status:
     """Change the request rate."""
     await _act(request, "bandwidth", rate=float(asked.rate))
-    return await request.app[PARTS].control.status()
+    return await status(request, Nothing())
 
 
-async def pause(request: web.Request, _: Nothing) -> Mapping[str, object]:
+async def pause(request: web.Request, _: Nothing) -> Status:
     """Stop crawling until told to go on."""
     await _act(request, "pause")
-    return await request.app[PARTS].control.status()
+    return await status(request, Nothing())
 
 
-async def resume(request: web.Request, _: Nothing) -> Mapping[str, object]:
+async def resume(request: web.Request, _: Nothing) -> Status:
     """Go on crawling."""
     await _act(request, "resume")
-    return await request.app[PARTS].control.status()
+    return await status(request, Nothing())
 
 
 async def host(request: web.Request, asked: SetHost) -> HostAnswer:

@@ -87,7 +87,7 @@ def _number(form: Form, name: str) -> int:
 
 
 def back_of(form: Form, usual: str) -> str:
-    """Where the form came from, a path of ours; else the usual place."""
+    """Returns the local path that the form came from; else the usual place."""
     given = next(iter(form.get("back", ())), "")
     ours = given.startswith("/") and not given.startswith("//") and given.isprintable() and "\\" not in given
     return given if ours else usual
@@ -181,5 +181,5 @@ def _noticed(path: str, number: int) -> str:
 
 
 async def show_log(sources: Sources, _: Mapping[str, str]) -> View:
-    """What was done to the crawl, and by whom, newest first."""
+    """Returns what was done to the crawl, and by whom, newest first."""
     return View("actions.html", "Log", "/actions", sources.now(), {"actions": await sources.control.actions.latest()})

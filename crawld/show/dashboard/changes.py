@@ -87,7 +87,7 @@ class Skipped:
 
 
 async def show_difference(sources: Sources, query: Mapping[str, str]) -> View:
-    """What `?to=` did to `?from=`, both numbers of versions; without them the latest two."""
+    """Returns what `?to=` did to `?from=`, both numbers of versions; without them the latest two."""
     url = normalise_given(query.get("url", ""))
     versions = await sources.reading.versions(url)
     if not versions:
@@ -123,7 +123,7 @@ async def _version(sources: Sources, url: str, given: str | None, usual: int) ->
 
 
 def shortened(edits: Sequence[BlockEdit]) -> Iterator[BlockEdit | Skipped]:
-    """What changed with a little of what is around it; how much is left out in between."""
+    """Yields what changed with a little of what is around it; how much is left out in between."""
     changed = [at for at, edit in enumerate(edits) if edit.edit is not Edit.SAME]
     near = {place for at in changed for place in range(at - LIMITS.around, at + LIMITS.around + 1)}
     skipped = 0

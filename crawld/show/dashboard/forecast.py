@@ -33,14 +33,14 @@ def calibration_curve(lines: Sequence[CalibrationLine]) -> Chart:
 
 
 def counts(lines: Sequence[CalibrationLine]) -> Chart:
-    """How many revisits each tenth rests on."""
+    """Returns how many revisits each tenth rests on."""
     columns = [Column(line.predicted_low, line.predicted_high, (float(line.crawls),)) for line in lines]
     axes = Axis("predicted", Form.SHARE, 0.0, 1.0), Axis("revisits", low=0.0)
     return Chart("Revisits by what was predicted", *axes, stack=Stack(("revisits",), columns))
 
 
 def verdict(lines: Sequence[CalibrationLine]) -> str:
-    """How far predictions are off, weighted by how often each was made."""
+    """Returns how far predictions are off, weighted by how often each was made."""
     total = sum(line.crawls for line in lines)
     if total < FEWEST:
         return f"Too few revisits to judge yet: {total:,} of {FEWEST}."
@@ -93,7 +93,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 
 async def confirm(sources: Sources, query: Mapping[str, str]) -> View:
-    """What a new rate would change, with the button that sets it."""
+    """Returns what a new rate would change, with the button that sets it."""
     wanted = parse_rate(query.get("rate", "").strip())
     before = await _rate_set(sources)
     try:
@@ -118,8 +118,7 @@ async def change(sources: Sources, who: str, form: Mapping[str, Sequence[str]]) 
 
 
 async def _rate_set(sources: Sources) -> float:
-    status: Document = await sources.control.status()
-    return float(status["bandwidth"])
+    return (await sources.control.status()).bandwidth
 
 
 def curve(points: Sequence[Document], bandwidth: float) -> Chart:
@@ -147,7 +146,7 @@ def figures(found: Document) -> list[tuple[str, str, str]]:
 
 
 def compared(before: Document, after: Document) -> list[tuple[str, str, str]]:
-    """What changes with the rate: name, now, then."""
+    """Returns what changes with the rate: name, now, then."""
     names = (("Expected freshness", "freshness", share), ("Round robin", "round_robin", share))
     rows = [(name, word(before[key]), word(after[key])) for name, key, word in names]
     return [*rows, ("Pages given up", count(before["given_up"]), count(after["given_up"]))]

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crawld.model.units import in_a_row
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration
+from crawld.show.report import Status
 from crawld.store.views import HostLine, SourceFileLine, SourceLine
 
 PATH = "/hosts"
@@ -27,7 +27,7 @@ class HostRow:
 
     @property
     def well(self) -> bool:
-        """Whether nothing keeps the host from being asked."""
+        """Tells whether nothing keeps the host from being asked."""
         return self.kind == "good" and not self.robots_trouble and not self.line.turned_away
 
 
@@ -55,11 +55,11 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     return View("hosts.html", "Hosts and signals", PATH, now, context)
 
 
-def robots_failures(status: Mapping[str, Any], now: float) -> dict[str, str]:
+def robots_failures(status: Status, now: float) -> dict[str, str]:
     """By host, why its robots.txt is unavailable."""
     return {
-        worst["origin"].partition("://")[2]: f"unavailable: {worst['reason']}, tried again {age(worst['until'], now)}"
-        for worst in status["robots_unavailable"]["worst"]
+        worst.origin.partition("://")[2]: f"unavailable: {worst.reason}, tried again {age(worst.until, now)}"
+        for worst in status.robots_unavailable.worst
     }
 
 
@@ -84,7 +84,7 @@ def _gate(line: HostLine, now: float) -> tuple[str, str]:
 
 
 def worth(line: SourceLine, now: float) -> tuple[str, str]:
-    """Whether a source is heard, since when and why, and how to show that."""
+    """Tells whether a source is heard, since when and why, and how to show that."""
     if line.heard is None:
         return (f"not judged yet{_because(line)}" if line.signals else "it has announced nothing yet"), ""
     since = "" if line.heard_since is None else f" for {duration(now - line.heard_since)}"
@@ -92,7 +92,7 @@ def worth(line: SourceLine, now: float) -> tuple[str, str]:
 
 
 def worth_polling(file: SourceFileLine, lines: Sequence[SourceLine]) -> tuple[str, str]:
-    """Whether a sitemap or feed earns its polls: some kind of its signals is heard on its host."""
+    """Tells whether a sitemap or feed earns its polls: some kind of its signals is heard on its host."""
     heard = [line.heard for line in lines if line.host == file.host and line.source.kind is file.source.kind]
     if any(heard):
         return "yes: its signals are heard", "good"

@@ -4,19 +4,18 @@ import asyncio
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from crawld.model.fetched import TURNED_AWAY
-from crawld.model.page import PageState
-from crawld.model.troubles import TroubleReport, troubles
+from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
 from crawld.show.dashboard.rendering import Expected, Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
+from crawld.show.report import Status, Summary, TroubleReport, troubles
 from crawld.store.batch import FreshnessPoint
-from crawld.store.views import Overdue, Overview, SlotLine
+from crawld.store.views import Overview, SlotLine
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,6 @@ class OverviewLimits:
 LIMITS = OverviewLimits()
 
 
-# How fresh the copy is, in one sentence, or that crawling has stopped.
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The sentence, what continues it, and whether it says that crawling has stopped against the operator's will."""
@@ -50,9 +46,9 @@ class Headline:
 
 
 def headline(
-    status: Mapping[str, Any], overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
+    status: Status, overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
-    """What matters most now.
+    """Returns what matters most now.
 
     1. Nothing can be written: crawling has stopped, and why.
     2. There are no pages.
@@ -60,16 +56,16 @@ def headline(
     4. The first round goes on.
     5. How fresh the copy is now; in the long run, how fresh it would be with crawld and with round robin.
     """
-    fresh, pages, waiting = status["predicted_freshness"], overview.pages, overview.states.get(PageState.WAITING, 0)
-    if not status["store"]["healthy"]:
+    fresh, pages, waiting = status.predicted_freshness, overview.pages, overview.states.get(PageState.WAITING, 0)
+    if not status.store.healthy:
         why = next((trouble.sentence for trouble in troubles if trouble.kind == "store"), "the store cannot write")
         return Headline("Crawling has stopped.", f"{why[:1].upper()}{why[1:]}.", stopped=True)
     if pages == 0 or fresh is None:
         return Headline("There are no pages yet.", "Add some under Pages, with `crawld urls add URL…`, or as a list.")
     current = f"{share(fresh)} of what you care about is current."
-    if status["paused"]:
+    if status.paused:
         return Headline("Crawling is paused.", f"{current} `crawld resume` goes on.")
-    if status["bandwidth"] == 0:
+    if status.bandwidth == 0:
         return Headline("The bandwidth is 0: nothing is crawled.", current)
     if waiting == pages:
         return Headline("Nothing is fetched yet.", f"{many(pages, 'page')} on the list; each is fetched once first.")
@@ -160,8 +156,6 @@ def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
     return Chart("What slots were spent on", *axes, stack=Stack(names, columns, QUIET))
 
 
-# What is wrong, as `crawld stats` says it too.
-
 MORE = {
     "failing": "/pages?state=failing",
     "overdue": "/pages?sort=last_crawl",
@@ -175,18 +169,17 @@ MORE = {
 """Where a trouble is seen closer."""
 
 
-def told(status: Mapping[str, Any], overview: Overview, overdue: Overdue, now: float) -> Sequence[TroubleReport]:
+def told(status: Status, overview: Overview, overdue: OverduePages, now: float) -> Sequence[TroubleReport]:
     """Every trouble of the running daemon in a sentence, the worst first."""
-    facts = {
-        "daemon": status,
-        "daemon_state": {"state": "running", "pid": status["pid"]},
-        "pages": overview.pages,
-        "states": {state.value: overview.states.get(state, 0) for state in PageState},
-        "last_crawl_at": overview.last_crawl_at,
-        "overdue": asdict(overdue),
-        "max_interval_seconds": status["max_interval_seconds"],
-    }
-    return troubles(facts, now)
+    summary = Summary(
+        daemon=status,
+        pages=overview.pages,
+        states={state.value: count for state, count in overview.states.items()},
+        last_crawl_at=overview.last_crawl_at,
+        overdue=overdue,
+        max_interval_seconds=status.max_interval_seconds,
+    )
+    return troubles(summary, now)
 
 
 HOUR, DAY = 3600.0, 86400.0
@@ -205,11 +198,11 @@ class Figure:
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The overview over a window of time, or as much of it as there is a history."""
     now = sources.now()
-    status: Mapping[str, Any] = await sources.control.status()
+    status = await sources.control.status()
     window = query.get("window", "day")
     window = window if window in WINDOWS else "day"
     points = await sources.reading.freshness_history(now - WINDOWS[window])
-    since = max(now - WINDOWS[window], first_seen(points)) if points else now - min(HOUR, status["uptime_seconds"])
+    since = max(now - WINDOWS[window], first_seen(points)) if points else now - min(HOUR, status.uptime_seconds)
     stretch = Stretch.of(since, now, [point.at for point in points])
     begin = since // stretch.span * stretch.span  # of the column that it is in
     reading = sources.reading
@@ -217,8 +210,8 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         reading.overview(),
         reading.change_counts(begin, stretch.span),
         reading.slots(begin, stretch.span),
-        reading.overdue(now - status["max_interval_seconds"]),
-        sources.forecasts.latest(status["bandwidth"]),
+        reading.overdue(now - status.max_interval_seconds),
+        sources.forecasts.latest(status.bandwidth),
     )
     shown, troubles = thinned(points), told(status, overview, overdue, now)
     context = {
@@ -243,7 +236,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 
 def first_seen(points: Sequence[FreshnessPoint]) -> float:
-    """When the history begins: each point tells of the time since the one before."""
+    """Returns when the history begins: each point tells of the time since the one before."""
     return points[0].at - (points[1].at - points[0].at if len(points) > 1 else MINUTE)
 
 
@@ -285,18 +278,18 @@ def changes_chart(changes: Mapping[float, int], stretch: Stretch) -> Chart:
     return Chart("Changes found per hour", *axes, stack=Stack(("changes",), columns))
 
 
-def _figures(status: Mapping[str, Any], overview: Overview, changes: int, seconds: float, now: float) -> list[Figure]:
-    measured, latest = status["measured_freshness"], overview.latest
-    interval = "" if measured is None else f"95 %: {share(measured['low'])} to {share(measured['high'])}"
-    stopped = not status["store"]["healthy"]
+def _figures(status: Status, overview: Overview, changes: int, seconds: float, now: float) -> list[Figure]:
+    measured, latest = status.measured_freshness, overview.latest
+    interval = "" if measured is None else f"95 %: {share(measured.low)} to {share(measured.high)}"
+    stopped = not status.store.healthy
     known = latest is not None and now - latest.at < LIMITS.max_age_of_rate and not stopped
     reached = rate(latest.request_rate) if latest is not None and known else NOTHING
-    allowed = f"of {rate(status['bandwidth'])} set" + (", paused" if status["paused"] else "")
+    allowed = f"of {rate(status.bandwidth)} set" + (", paused" if status.paused else "")
     allowed = "stopped" if stopped else allowed
     waiting = overview.states.get(PageState.WAITING, 0)
     return [
-        Figure("Fresh, predicted", share(status["predicted_freshness"]), "weighted by importance"),
-        Figure("Fresh, measured", share(measured["mean"] if measured else None), interval or "no audit yet"),
+        Figure("Fresh, predicted", share(status.predicted_freshness), "weighted by importance"),
+        Figure("Fresh, measured", share(measured.mean if measured else None), interval or "no audit yet"),
         Figure("Rate reached", reached, allowed),
         Figure("Changes found", count(changes), f"in the last {duration(seconds)}"),
         Figure("Pages", count(overview.pages), f"{count(waiting)} not fetched yet" if waiting else "all fetched once"),

@@ -14,6 +14,7 @@ from crawld.model.url import identity, normalise_given
 from crawld.show.charts import Axis, Chart, ChartPoint, Event, Form, Lane, Line, Look, saw_tooth
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import age, duration, figure, share, words_of
+from crawld.show.report import Explanation
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
 
 
@@ -138,7 +139,7 @@ def _concerns(mark: Mark, url: str, host: str) -> bool:
 
 
 def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
-    """What of the page counts as a change, by the rule of the settings that fits it."""
+    """Yields what of the page counts as a change, by the rule of the settings that fits it."""
     modes = {"main": "the main text", "text": "all of the visible text", "raw": "every byte"}
     yield "Compared", modes[rule["mode"]]
     yield "By the rule", "the usual one" if rule["pattern"] == "*" else f"{rule['pattern']} of the settings"
@@ -151,10 +152,10 @@ def _compared(rule: Mapping[str, Any]) -> Iterator[Fact]:
         yield "At least", f"{share(rule['min_change'])} of it must differ"
 
 
-def _why(view: PageView, held: Mapping[str, Any] | None) -> list[str]:
-    """Why the page is not crawled now, or that it is next."""
+def _why(view: PageView, held: Explanation | None) -> list[str]:
+    """Returns why the page is not crawled now, or that it is next."""
     if held is not None:
-        return [str(reason["sentence"]) for reason in held["reasons"]]
+        return [reason.sentence for reason in held.reasons]
     return ["it was taken off the list" if view.retired_at is not None else "the daemon has not loaded it yet"]
 
 
@@ -181,7 +182,7 @@ def _facts(view: PageView, now: float) -> Iterator[Fact]:
 
 
 def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
-    """What is believed of how the page changes, and the evidence."""
+    """Yields what is believed of how the page changes, and the evidence."""
     if estimate is None:
         yield "Changes", "not known yet: it takes two crawls to see a difference"
         return
@@ -204,13 +205,13 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
     yield "Evidence", f"{seen}, and what the other pages of the host do"
 
 
-def _worth(held: Mapping[str, Any] | None, now: float) -> Iterator[Fact]:
-    """What a request to the page is worth now, against the others."""
+def _worth(held: Explanation | None, now: float) -> Iterator[Fact]:
+    """Yields what a request to the page is worth now, against the others."""
     if held is None:
         return
-    yield "Fresh now", share(held["freshness"])
-    yield "Crawl value", f"{figure(held['value'])} against a level of {figure(held['level'])}"
-    expected = held["expected_in_seconds"]
+    yield "Fresh now", share(held.freshness)
+    yield "Crawl value", f"{figure(held.value)} against a level of {figure(held.level)}"
+    expected = held.expected_in_seconds
     yield "Next crawl", "nobody can say" if expected is None else f"expected {age(now + expected, now)}"
-    if held["host_ready_in_seconds"]:
-        yield "Host", f"may be asked in {duration(held['host_ready_in_seconds'])}"
+    if held.host_ready_in_seconds:
+        yield "Host", f"may be asked in {duration(held.host_ready_in_seconds)}"

@@ -96,7 +96,7 @@ def _spelt(sort: PageSort, *, descending: bool) -> str:
 def _heading(
     column: PageSort | None, wanted: PageQuery, kept: Mapping[str, str | None]
 ) -> tuple[str | None, str | None]:
-    """Where a click on a heading leads, and how the list is sorted by it now; None where it is not."""
+    """Returns where a click on a heading leads, and how the list is sorted by it now; None where it is not."""
     if column is None:
         return None, None
     if column is wanted.sort:

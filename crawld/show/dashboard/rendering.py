@@ -132,8 +132,6 @@ class Renderer:
         return template.render(given | dict(view.context))
 
 
-# Forecasts for views: kept for a minute, and for whoever cannot wait the last one.
-
 Document = Mapping[str, Any]
 Question = tuple[float, ...]
 
@@ -155,11 +153,11 @@ class CachedForecasts:
         self._last: Expected | None = None
 
     async def of(self, rates: Sequence[float]) -> Document:
-        """What the rate set and these rates buy; InputError where the policy has no forecast."""
+        """Returns what the rate set and these rates buy; InputError where the policy has no forecast."""
         return await asyncio.shield(self._task(tuple(rates)))
 
     async def latest(self, bandwidth: float) -> Expected | None:
-        """What is expected at the rate set, as far as it is known already."""
+        """Returns what is expected at the rate set, as far as it is known already."""
         task = self._task((bandwidth,))
         if self._last is None:
             await asyncio.wait((task,), timeout=LIMITS.patience_seconds)
@@ -188,9 +186,6 @@ def _expected(task: "asyncio.Task[Document]") -> Expected | None:
     except (CrawldError, asyncio.CancelledError):
         return None  # this policy has no forecast, or the daemon ends
     return None if found is None else Expected(found["freshness"], found["round_robin"])
-
-
-# What views are made from.
 
 
 class Sources:

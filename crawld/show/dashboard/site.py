@@ -42,7 +42,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every page: no inline script or style, nothing of another site, nobody's frame, and no copy in a cache."""
+"""Of every page: no inline script or style, nothing of another site, no frame, and no copy in a cache."""
 FOREVER = "private, max-age=31536000, immutable"
 """A file's name changes with its content."""
 SHOWN: Mapping[str, Show] = {
@@ -71,7 +71,7 @@ class Dashboard:
         self._files = {asset.path: asset for asset in self._renderer.assets.values()}
 
     def routes(self) -> list[web.RouteDef]:
-        """What the listener serves for browsers."""
+        """Returns what the listener serves for browsers."""
         return [
             *(web.get(path, self._shown(show)) for path, show in SHOWN.items()),
             web.post("/forecast/bandwidth", self._change_bandwidth),
@@ -105,7 +105,7 @@ class Dashboard:
         return web.Response(text=text, status=view.status, content_type="text/html", headers=HEADERS)
 
     async def _notice(self, request: web.Request) -> Action | None:
-        """What was just done, where the address says so and it was done a moment ago."""
+        """Returns what was just done, where the address says so and it was done a moment ago."""
         number = request.query.get("action", "")
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             return None

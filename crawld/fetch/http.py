@@ -117,7 +117,6 @@ class HttpFetcher:
         allow_private: Iterable[str | Network] = (),
         timeouts: Timeouts = Timeouts(),
         max_bytes: int = 10_000_000,
-        refused_types: tuple[str, ...] = ("audio/", "video/"),
         resolver: AbstractResolver | None = None,
         workers: Workers | None = None,
     ) -> None:
@@ -131,7 +130,6 @@ class HttpFetcher:
         self._first = Deadlines(timeouts.connect + timeouts.first_byte)
         self._whole = Deadlines(timeouts.whole)
         self._max_bytes = max_bytes
-        self._refused_types = refused_types
         self._given_resolver = resolver
         self._resolver: BoundedResolver | None = None
         self._loop_share = LoopShare()
@@ -253,7 +251,7 @@ class HttpFetcher:
 
     async def _read_body(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         kind = media_type(response.headers.get("Content-Type"))
-        if request.purpose is Purpose.PAGE and kind and kind.startswith(self._refused_types):
+        if request.purpose is Purpose.PAGE and kind and kind.startswith(("audio/", "video/")):
             response.close()
             detail = f"type {printable(kind)} is not kept"
             return self._failed(request, began, Trouble.WRONG_TYPE, Scope.PAGE, detail, status=response.status)

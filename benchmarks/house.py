@@ -155,7 +155,7 @@ class Trace:
 
 
 class Site:
-    """Two pages, one of which changes at every visit after the first few; a sitemap, and a receiver of webhooks."""
+    """Two pages, one of which is edited at every fourth visit; a sitemap, and a receiver of webhooks."""
 
     def __init__(self) -> None:
         self.visits: Counter[str] = Counter()
@@ -186,7 +186,23 @@ class Site:
     async def _page(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         self.visits[name] += 1
-        told = f"Edition {self.visits[name]} of the news." if name == "living" else "What was always said."
+        words = [
+            "harbour",
+            "council",
+            "bridge",
+            "market",
+            "school",
+            "river",
+            "tunnel",
+            "museum",
+            "station",
+            "garden",
+            "theatre",
+            "library",
+        ]
+        edition = self.visits[name] // 4 * 5  # other words, and the same ones to a second look: no noise
+        said = (words[(edition + number * number) % len(words)] for number in range(8))
+        told = f"The {' and the '.join(said)} are open." if name == "living" else "What was always said."
         return web.Response(text=f"<main><h1>{name}</h1><p>{told}</p></main>", content_type="text/html")
 
     async def _sitemap(self, _: web.Request) -> web.Response:

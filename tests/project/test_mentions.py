@@ -12,7 +12,8 @@ from tests.support.process import ROOT
 
 CODE = [path for name in ("crawld", "tests", "benchmarks", "migrations") for path in (ROOT / name).rglob("*.py")]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-OTHERS = [ROOT / "config.yaml", ROOT / "mkdocs.yml", ROOT / "pyproject.toml", *(ROOT / ".ci").glob("[a-z]*")]
+SCRIPTS = [path for path in (ROOT / ".ci").glob("[a-z]*") if path.is_file()]
+OTHERS = [ROOT / "config.yaml", ROOT / "mkdocs.yml", ROOT / "pyproject.toml", *SCRIPTS]
 FILES = [path.relative_to(ROOT).as_posix() for path in (*CODE, *DOCUMENTS)]
 FILE = re.compile(r"(?<![\w./:@*{}-])((?:[\w.-]+/)*[\w-]+\.(?:py|md))\b(?!\.\w|\()")
 PLACE = re.compile(r"(?<![\w./:-])((?:crawld|tests|docs|benchmarks|migrations|systemd)/(?!\d)[\w/.-]*\w)")

@@ -35,7 +35,11 @@ def worker(name: str, file: Path) -> AbstractAsyncContextManager[Running]:
 WRONG_CLOCK = """
 import sys, time
 ahead, true = sys.argv.pop(1), time.time
-time.time = lambda: true() + float(open(ahead).read())
+def now():
+    while not (seconds := open(ahead).read()):  # it is being written
+        pass
+    return true() + float(seconds)
+time.time = now
 from crawld.cli import main
 main()
 """

@@ -117,7 +117,7 @@ class PageTable:
             self.table[rows, column] = whole if given is None else given
 
     def write_signals(self, rows: Ints, kappas: Floats, gammas: Floats, count: Ints | None = None) -> None:
-        """Write what is believed of signals by source, and how many came; zeros that nobody writes take no memory."""
+        """Write what is believed of signals by source, and how many came; unwritten zeros take no memory."""
         for column, given in ((self.kappas, kappas), (self.gammas, gammas), (self.count, count)):
             if given is not None:
                 some = given.any(axis=1) | column[rows].any(axis=1)

@@ -108,7 +108,7 @@ class Readings:
         waiting, self._waiting = self._waiting, []
         by_rule: dict[int, list[_Waiting]] = {}
         for one in waiting:
-            if not one.answer.done():  # else whoever asked is gone
+            if not one.answer.done():  # else its asker is gone
                 by_rule.setdefault(id(one.rule), []).append(one)
         if len(waiting) > 1 and not self._answering and not self._messages:
             self._start((), waiting[0].rule)

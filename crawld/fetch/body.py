@@ -79,7 +79,7 @@ class BrokenOffError(ParseError):
 def layers(content_encoding: str | None) -> list[str]:
     """The packings that a Content-Encoding names, in the order they were applied; ParseError where they are too many.
 
-    An encoding nobody knows is taken for none, as browsers do.
+    An unknown encoding is taken for none, as browsers do.
     """
     names = [name.strip().lower().removeprefix("x-") for name in (content_encoding or "").split(",")]
     known = [name for name in names if name in _KNOWN]

@@ -119,7 +119,7 @@ class LoopShare:
             self._timer = loop.call_later(LIMITS.min_wait, self._serve)
 
     def close(self) -> None:
-        """Serve nobody any more."""
+        """Stop serving."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -142,7 +142,7 @@ Start one with `ray start --head` on one machine and `ray start --address HOST:6
 
 def import_ray() -> Any:
     """The package, or a sentence that says how to install it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # crawld tells nobody that it is used
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
     try:
         return importlib.import_module("ray")
     except ImportError:

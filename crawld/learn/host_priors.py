@@ -31,7 +31,7 @@ class SignalRates:
 
     def __init__(self, sources: int) -> None:
         self._time = np.zeros(0, np.float32)  # by row: T
-        self._count = np.zeros((0, sources), np.float32)  # by row: N by source; zeros that nobody writes take no memory
+        self._count = np.zeros((0, sources), np.float32)  # by row: N by source; unwritten zeros take no memory
         self._host = np.zeros((0, 2))  # ΣT, ΣT²
         self._source = np.zeros((0, sources, 3))  # ΣN, ΣN², ΣNT
 

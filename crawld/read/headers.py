@@ -27,7 +27,10 @@ VALIDATORS = {"etag": 1_024, "last-modified": 128}
 
 
 def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
+    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored.
+
+    Lines of `X-Robots-Tag` stay lines: the name of a robot counts up to the end of its line.
+    """
     values: dict[str, list[str]] = {}
     for name, value in fields:
         if len(name) <= LIMITS.max_field_name:
@@ -41,6 +44,8 @@ def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
             plain[name] = control.sub(" ", text)
         elif len(text) <= longest and not control.search(text):
             plain[name] = text
+    if len(tags := values.get("x-robots-tag", ())) > 1:
+        plain["x-robots-tag"] = "\n".join(control.sub(" ", _storable(tag)) for tag in tags)[: LIMITS.max_value]
     return plain
 
 

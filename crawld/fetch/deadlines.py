@@ -7,11 +7,10 @@ from typing import cast
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """What a task waits for until a moment of the loop's time."""
+    """What a task waits for, and the deadline that has passed, if one has."""
 
     task: "asyncio.Task[object]"
-    until: float
-    expired: bool = False
+    expired_by: "Deadlines | None" = None
 
 
 class Deadlines:
@@ -19,16 +18,17 @@ class Deadlines:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._waits: dict[Wait, None] = {}
+        self._waits: dict[Wait, float] = {}  # until a moment of the loop's time
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> Wait:
-        """The running task waits from now on, until `end`."""
+    def begin(self, wait: Wait | None = None) -> Wait:
+        """The running task waits from now on, until `end`; one wait may have several deadlines."""
         loop = asyncio.get_running_loop()
-        wait = Wait(cast("asyncio.Task[object]", asyncio.current_task()), loop.time() + self._seconds)
-        self._waits[wait] = None
+        if wait is None:
+            wait = Wait(cast("asyncio.Task[object]", asyncio.current_task(loop)))
+        self._waits[wait] = until = loop.time() + self._seconds
         if self._timer is None:
-            self._timer = loop.call_at(wait.until, self._look)
+            self._timer = loop.call_at(until, self._look)
         return wait
 
     def end(self, wait: Wait) -> None:
@@ -37,8 +37,8 @@ class Deadlines:
 
     def expire(self, wait: Wait) -> None:
         """Let the deadline of a wait pass now."""
-        if self._waits.pop(wait, self) is not self:
-            wait.expired = True
+        if self._waits.pop(wait, None) is not None and wait.expired_by is None:
+            wait.expired_by = self
             wait.task.cancel()
 
     def close(self) -> None:
@@ -51,16 +51,13 @@ class Deadlines:
         self._timer = None
         loop = asyncio.get_running_loop()
         while self._waits:
-            wait = next(iter(self._waits))
-            if wait.until > loop.time():
-                self._timer = loop.call_at(wait.until, self._look)
+            wait, until = next(iter(self._waits.items()))
+            if until > loop.time():
+                self._timer = loop.call_at(until, self._look)
                 return
             self.expire(wait)
 
 
-def expired(*waits: Wait) -> bool:
-    """Whether a cancellation that has come is that of these waits alone: it is then taken back."""
-    over = [wait for wait in waits if wait.expired]
-    for wait in over:
-        wait.task.uncancel()
-    return bool(over) and not waits[0].task.cancelling()
+def expired(wait: Wait) -> bool:
+    """Whether a cancellation that has come is that of a deadline alone: it is then taken back."""
+    return wait.expired_by is not None and not wait.task.uncancel()

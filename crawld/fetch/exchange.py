@@ -9,7 +9,7 @@ traces, of which crawld uses none: they take a third of the processor time of a 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -91,19 +91,19 @@ class Exchanged:
 class Exchange:
     """Sends requests over a connector."""
 
-    def __init__(self, connector: BoundedConnector, headers: Mapping[str, str], connect_seconds: float) -> None:
+    def __init__(self, connector: BoundedConnector, connect_seconds: float) -> None:
         self._connector = connector
-        self._headers = dict(headers) | ACCEPT_ENCODING
         self._bounds = aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_connect=connect_seconds)
 
     async def begin(self, target: Target, headers: Mapping[str, str], form: Any = ()) -> Exchanged:
         """Send a request, with a form as a POST, and wait for the head of its answer; raises what the client raises."""
-        sent: CIMultiDict[str] = CIMultiDict({hdrs.HOST: target.host} | self._headers)
-        sent.update(headers)
-        body = urlencode(form).encode() if form else b""
+        body = b""
         if form:
-            sent[hdrs.CONTENT_LENGTH], sent[hdrs.CONTENT_TYPE] = str(len(body)), "application/x-www-form-urlencoded"
-        head = _serialize_headers(f"{'POST' if form else 'GET'} {target.path} HTTP/1.1", sent)
+            body = urlencode(form).encode()
+            form_type = "application/x-www-form-urlencoded"
+            headers = {**headers, "Content-Length": str(len(body)), "Content-Type": form_type}
+        method = "POST" if form else "GET"
+        head = _serialize_headers(f"{method} {target.path} HTTP/1.1", cast("CIMultiDict[str]", headers))
         try:
             connection = await self._connector.lend(target.key, target.origin, self._bounds)
         except aiohttp.ClientError:

@@ -67,6 +67,7 @@ class Bounds:
         self.level = 0.0
         self.lowest_pick = np.inf  # since the last pass
         self._lowest_before = np.inf
+        self._few = 0  # candidates, before the next pass
         self._shut: dict[int, float] = {}  # hosts that may not be asked until then, whose pages are bounded by that
 
     @property
@@ -75,10 +76,9 @@ class Bounds:
         waiting = self.pages.waiting
         return min(LIMITS.candidates, 64 + max(waiting // 16, min(waiting, LIMITS.few) // 8))
 
-    @property
     def thin(self) -> bool:
-        """Whether candidates are running out."""
-        return self.level > 0 and len(self.candidates) < self._wanted // 4
+        """Whether candidates are running out: fewer are left than a quarter of what the last pass wanted."""
+        return self.level > 0 and self.candidates.size - self.candidates.left < self._few
 
     # Single pages
 
@@ -174,6 +174,7 @@ class Bounds:
         self.expiry[rows], self.ceiling[rows] = np.inf, -np.inf
         self._follow(rows, now)
         self._prune()
+        self._few = self._wanted // 4
         looked_at = looked_at[looked_at >= 0]
         return np.asarray(looked_at[pages.due[looked_at] <= self.horizon])
 

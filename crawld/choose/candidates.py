@@ -65,7 +65,7 @@ class Candidates:
     """
 
     def __init__(self) -> None:
-        self.size = self._left = 0  # places in use, and those of them left behind
+        self.size = self.left = 0  # places in use, and those of them left behind
         self.row: Ints = np.full(64, -1, dtype=np.int64)
         self._host: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
         self._place: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
@@ -74,7 +74,7 @@ class Candidates:
         self._lowest = self._highest = np.zeros(0)
 
     def __len__(self) -> int:
-        return self.size - self._left
+        return self.size - self.left
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
@@ -103,7 +103,7 @@ class Candidates:
         if place >= 0:
             self._place[row] = self.row[place] = -1
             self._models[_VALUE, place] = GONE
-            self._left += 1
+            self.left += 1
             if place < len(self._lowest):
                 self._lowest[place] = self._highest[place] = GONE
 
@@ -111,7 +111,7 @@ class Candidates:
         """Pack the places that are marked and drop all others."""
         rows, kept = self.row[: self.size], np.flatnonzero(mask)
         self._place[rows[rows >= 0]] = -1
-        self.size, self._left, self._seen_at = len(kept), 0, np.nan
+        self.size, self.left, self._seen_at = len(kept), 0, np.nan
         self.row[: self.size], self._host[: self.size] = rows[kept], self._host[kept]
         self._models[:, : self.size] = self._models[:, kept]
         self._place[self.row[: self.size]] = np.arange(self.size)
@@ -120,17 +120,20 @@ class Candidates:
         """The places among which the best page is that may be asked now, and the least it is worth."""
         if self._seen_at != now:
             self._see(now)
-        lowest = self._lowest
-        if ready_at is not None:
-            closed = ready_at.take(self._host[: self.size]) > now
-            lowest = np.where(closed, GONE, lowest)
-        least = float(lowest.max(initial=GONE))
+        lowest, none = self._lowest, (np.zeros(0, dtype=np.int64), 0.0)
+        if not lowest.size:
+            return none
+        first = int(lowest.argmax())
+        if ready_at is not None and ready_at[self._host[first]] > now:
+            lowest = np.where(ready_at.take(self._host[: self.size]) > now, GONE, lowest)
+            first = int(lowest.argmax())
+        least: float = lowest.item(first)
         if least == GONE:
-            return np.zeros(0, dtype=np.int64), 0.0
-        leading = self._highest >= least
-        if ready_at is not None:
-            leading &= ~closed
-        return leading.nonzero()[0], least
+            return none
+        leading = (self._highest >= least).nonzero()[0]
+        if ready_at is not None and leading.size > 1:
+            leading = leading[ready_at[self._host[leading]] <= now]
+        return leading, least
 
     def renew(self, places: Ints, made: Floats) -> None:
         """Put models made now in place of earlier ones."""

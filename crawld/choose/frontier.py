@@ -145,10 +145,11 @@ class Frontier(ValueChooser):
 
     def _place(self, now: float) -> None:
         """Place the pages that have changed."""
-        rows, valued = list(self._changed), []
+        rows, valued, table = list(self._changed), [], self.pages.table
         self._changed.clear()
-        for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
-            *_, not_before, due = page
+        for row in rows:
+            page = table[row].tolist()
+            not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))
             if due <= self._bounds.horizon:
@@ -168,7 +169,7 @@ class Frontier(ValueChooser):
         if self.gate is not None and self.gate.revision != self._gate_revision:
             self._gate_revision = self.gate.revision
             self._bounds.open_hosts()
-        if not self._bounds.start <= now <= self._bounds.horizon or self._bounds.thin:
+        if not self._bounds.start <= now <= self._bounds.horizon or self._bounds.thin():
             self._look_ahead(now)
         if self._changed:
             self._place(now)
@@ -176,7 +177,9 @@ class Frontier(ValueChooser):
         first = due is not None and self._comes_first(due, now)
         row = due if first or (best := self._best(now)) is None else best
         if row is not None:
-            self._withdraw(row)
+            if self._due.count:
+                self._due.remove(row)
+            self._bounds.forget(row)
             self.pages.hold(row, now)
             self.picks += 1
         return row

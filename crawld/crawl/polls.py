@@ -216,7 +216,7 @@ class Polls:
 
         Unless to `explore`, only files whose signals pay for their polls are looked at.
         """
-        if not self.ready():
+        if not (self._errands or self.sources.schedule.some_due(now)) or not self.ready():
             return None
         for errand in (self._errand_next, not self._errand_next):
             chosen = (

@@ -68,7 +68,8 @@ class Sender:
         status.requests += 1
         sent = Sent(admission.gate.host(request.host) if host is None else host)
         try:
-            await admission.leave(request, sent)
+            sent.began = await admission.door.leave()
+            admission.watch(request, sent)
             outcome = await self._fetcher.fetch(request)
         except BaseException:
             status.count_request(request.spent_on, ABORTED)
@@ -123,7 +124,9 @@ class Sender:
         host = admission.gate.host(request.host)
         if not chain.further:
             admission.earn(host)
-        outcome = _refreshed(await self.send(request, host), request, {request.url})
+        outcome = await self.send(request, host)
+        if isinstance(outcome, Fetched) and outcome.body:
+            outcome = _refreshed(outcome, request, {request.url})
         reserved = admission.take_turn(request.url)
         if not isinstance(outcome, Redirected):
             return outcome

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from operator import mul
+from operator import attrgetter, mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -384,14 +384,10 @@ class Scheduler:
         """Take over new estimates of pages that are still here."""
         known = [estimate for estimate in estimates if estimate.page_id in self._row_of]
         if known:
-            self.teach(
-                [e.page_id for e in known],
-                alpha=np.array([e.alpha for e in known]),
-                shape=np.array([e.shape for e in known]),
-                kappa=np.array([e.kappa for e in known]),
-                gamma=np.array([e.gamma for e in known]),
-                mixed=np.array([(e.heard, e.deaf_alpha, e.deaf_shape) for e in known]),
-            )
+            rows = [(e.alpha, e.shape, e.kappa, e.gamma, (e.heard, e.deaf_alpha, e.deaf_shape)) for e in known]
+            alpha, shape, kappa, gamma, mixed = map(np.array, zip(*rows, strict=True))
+            ids = list(map(attrgetter("page_id"), known))
+            self.teach(ids, alpha=alpha, shape=shape, kappa=kappa, gamma=gamma, mixed=mixed)
 
     def teach(
         self,
@@ -413,8 +409,9 @@ class Scheduler:
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Value copies made at `last` as if made at `since`, where no later crawl has come in between."""
-        here = [at for at, page_id in enumerate(page_ids) if page_id in self._row_of]
-        rows = self._row_of.rows(page_ids[at] for at in here)
+        found = self._row_of.find(np.array(page_ids, dtype=np.int64))
+        here = (found >= 0).nonzero()[0]
+        rows = found[here]
         still = self._pages.copied[rows] <= last[here] + 1.0
         rows = rows[still]
         if len(rows):

@@ -107,10 +107,10 @@ def judge(
     return _content(at, outcome, memory, rule, reading, frame, noise)
 
 
-def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -> Reading:
+def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float, raw: bytes | None = None) -> Reading:
     """Read an answer's body: the part of judging that takes time, and can be done elsewhere."""
     known = memory.digest if memory is not None else None
-    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at)
+    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at, raw)
 
 
 def read_apart(

@@ -276,7 +276,7 @@ class Crawler:
         """
         return (
             self.admission.grant(now)
-            or (len(self.asked) > 0 and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
+            or (bool(self.asked.pages) and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
             or self._ask_relisted(now)
             or self._poll(now)
             or self._audit(now)
@@ -327,7 +327,7 @@ class Crawler:
         asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain
         and are told so.
         """
-        if not len(self.asked) or not (bids := self.asked.bids()):
+        if not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
         worth = value + self.asked.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
@@ -457,7 +457,7 @@ class Crawler:
             elif isinstance(verdict, NeedsFetch):
                 self.scheduler.release(page_id, attempted=False)
                 return self._outbid(page_id, now) or self._fetch_robots(host, verdict, now)
-            elif self._outbid(page_id, now):
+            elif self.asked.pages and self._outbid(page_id, now):
                 self.scheduler.release(page_id)
                 return True
             else:

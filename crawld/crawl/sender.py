@@ -125,7 +125,7 @@ class Sender:
         if not chain.further:
             admission.earn(host)
         outcome = await self.send(request, host)
-        if isinstance(outcome, Fetched) and outcome.body:
+        if isinstance(outcome, Fetched) and outcome.body and (outcome.raw is None or outcome.raw != request.copy):
             outcome = _refreshed(outcome, request, {request.url})
         reserved = admission.take_turn(request.url)
         if not isinstance(outcome, Redirected):

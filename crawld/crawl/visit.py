@@ -28,7 +28,7 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.errors import TooCostlyError, UnsentError
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble, Use, Validators
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
@@ -133,8 +133,8 @@ class PageCrawls:
     ) -> _Visit:
         """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
         at = self._clock.now()
-        kept = self._page_set.aliases.of(page.id)
-        chain.known = None if kept is None else kept.url
+        if is_alias and (kept := self._page_set.aliases.of(page.id)) is not None:
+            chain.known = kept.url
         request = self._request(page, host, None if is_alias else memory, at, chain, audit=audit)
         outcome = await self._sender.follow(request, chain)
         recalled, reading, frame, noise = memory, None, self.frames.at_hand(page.host), None
@@ -182,7 +182,8 @@ class PageCrawls:
         self, page: Page, host: int, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool
     ) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
-        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None)
+        copy = None if memory is None else memory.digest.raw
+        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None, copy=copy)
         if audit or memory is None or (memory.etag is None and memory.last_modified is None):
             return plain
         gate, answered = self._admission.gate, memory.answered
@@ -191,7 +192,7 @@ class PageCrawls:
             return plain
         tag, date = memory.etag, memory.last_modified
         chain.validators = Validators(answered or page.url, tag, date)
-        return plain if answered is not None else Request(page.url, page.host, Purpose.PAGE, tag, date)
+        return plain if answered is not None else plain._replace(etag=tag, last_modified=date)
 
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
@@ -293,12 +294,12 @@ class PageCrawls:
         last, fresh, signals = self._scheduler.before_crawl(page.id, at)
         fresh = None if checked else fresh
         crawl = Crawl(
-            page_id=page.id,
-            at=at,
-            verdict=judgement.verdict,
-            status=outcome.status,
-            trouble=judgement.trouble,
-            detail=judgement.detail,
+            page.id,
+            at,
+            judgement.verdict,
+            outcome.status,
+            judgement.trouble,
+            judgement.detail,
             tau=at - last if succeeded and fresh is not None else None,
             signals=signals if succeeded else (),
             bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
@@ -318,23 +319,12 @@ class PageCrawls:
         self._admission.judge(own, good=succeeded or answered)
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
         title, language = (None, None) if judgement.body is None else _title(judgement)
-        self._store.record(
-            Record(
-                crawl,
-                state,
-                failures,
-                judgement.memory,
-                judgement.body,
-                title=title,
-                language=language,
-                usage=visit.usage,
-                alias=alias,
-            )
-        )
+        kept = judgement.memory, judgement.body
+        self._store.record(Record(crawl, state, failures, *kept, None, title, visit.usage, language, alias))
         if audit and succeeded:
             self._audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
-            if self._polls is not None:
+            if self._polls is not None and page.id in self._polls.gains.heard:
                 self._polls.gains.settle(page.host, crawl, last)
             self._scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
@@ -342,7 +332,8 @@ class PageCrawls:
         if self._links is not None:
             self._links.given_back(page.id, wait, chain.requests, self._clock.now())
         self._sender.status.count(crawl)
-        self._asked.crawled(page.id, crawl)
+        if page.id in self._asked.pages:
+            self._asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
 
     def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Fetched, head: Head | None) -> Judgement:

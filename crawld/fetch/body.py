@@ -48,6 +48,8 @@ class BodyLimits:
     """After so long the loop serves others before unpacking goes on."""
     probed: int = 65_536
     """Of a packed body that is too long, this much is unpacked to tell whether it is one at all."""
+    hashed_in_place: int = 1_000_000
+    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
     drained: int = 65_536
     """Of an answer that brings no page, at most this much is read: it tells who refused and frees the connection."""
     drain_seconds: float = 2.0

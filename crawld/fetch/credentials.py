@@ -120,7 +120,7 @@ def _redacted_answer(answer: Fetched, secrets: Iterable[str]) -> Fetched:
         if (raw := secret.encode()) in body:
             body = body.replace(raw, REDACTED.encode())
     headers = {name: _redacted(value, secrets) for name, value in answer.headers.items()}
-    return replace(answer, body=body, headers=headers)
+    return replace(answer, body=body, headers=headers, raw=answer.raw if body is answer.body else None)
 
 
 def _redacted(text: str, secrets: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 
 from crawld import __version__
+from crawld.fetch.body import LIMITS as BODY_LIMITS
 from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain, unpack_start
 from crawld.fetch.connection import BoundedConnector, LoopShare
 from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
@@ -38,6 +39,7 @@ from crawld.model.fetched import (
 from crawld.model.url import MAX_URL, origin_of, resolve
 from crawld.model.web import Clock, Workers
 from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
+from crawld.read.page.digest import raw_hash
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from crawld.read.walls import turned_away
 
@@ -280,8 +282,10 @@ class HttpFetcher:
             response.close()
             detail = f"more than {limit:,} bytes"
             return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, detail, status=response.status)
-        answer = self._fetched(request, response, began, body[:limit], wire)
-        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, answer.body)) is not None:
+        raw = None if request.copy is None or len(body) > BODY_LIMITS.hashed_in_place else raw_hash(body)
+        answer = self._fetched(request, response, began, body[:limit], wire, raw)
+        news = b"" if raw is not None and raw == request.copy else answer.body
+        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, news)) is not None:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 
@@ -297,10 +301,16 @@ class HttpFetcher:
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
     def _fetched(
-        self, request: Request, response: Exchanged, began: float, body: bytes = b"", wire: int = 0
+        self,
+        request: Request,
+        response: Exchanged,
+        began: float,
+        body: bytes = b"",
+        wire: int = 0,
+        raw: bytes | None = None,
     ) -> Fetched:
-        duration = self._clock.monotonic() - began
-        return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
+        duration, headers = self._clock.monotonic() - began, plain_headers(response.headers.items())
+        return Fetched(request.url, response.status, body, headers, wire, duration, raw)
 
     def _failed(
         self,

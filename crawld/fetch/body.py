@@ -12,8 +12,7 @@ from typing import Any
 
 import brotli
 
-from crawld.fetch.deadlines import Deadlines, Wait
-from crawld.fetch.exchange import Exchanged
+from crawld.fetch.exchange import Deadlines, Exchanged, Wait
 from crawld.fetch.faults import FAULTS
 from crawld.model.errors import ParseError
 from crawld.model.web import Workers

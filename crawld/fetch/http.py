@@ -18,8 +18,7 @@ from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain
 from crawld.fetch.connection import BoundedConnector, LoopShare
 from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
 from crawld.fetch.credentials import Credentials
-from crawld.fetch.deadlines import Deadlines, Wait, expired
-from crawld.fetch.exchange import ACCEPT_ENCODING, Exchange, Exchanged, target_of
+from crawld.fetch.exchange import ACCEPT_ENCODING, Deadlines, Exchange, Exchanged, Wait, expired, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import LIMITS as GUARD_LIMITS
 from crawld.fetch.guard import AddressGuard, BoundedResolver, Network

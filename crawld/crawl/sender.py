@@ -156,7 +156,8 @@ class Sender:
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, chain)) is not None:
                 outcome = forbidden
             else:
-                outcome = _refreshed(await self.send_again(hop, chain), request, asked)
+                outcome = await self.send_again(hop, chain)
+                outcome = _refreshed(outcome, request, asked) if isinstance(outcome, Fetched) else outcome
             if isinstance(outcome, FetchFailed) and chain.refusal is not None:
                 if outcome.retry_after is not None:
                     self.admission.note_turn(request.url, Turn(chain.refusal.at, hop.host))
@@ -273,9 +274,9 @@ class Sender:
         )
 
 
-def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Outcome:
+def _refreshed(outcome: Fetched, request: Request, asked: Container[str]) -> Outcome:
     """The answer, as a redirect where it is a page that sends its readers on; not to where they have been."""
-    if not isinstance(outcome, Fetched) or request.purpose is not Purpose.PAGE or not outcome.body:
+    if request.purpose is not Purpose.PAGE or not outcome.body:
         return outcome
     if "html" not in outcome.headers.get("content-type", "html"):
         return outcome

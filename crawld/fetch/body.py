@@ -82,7 +82,9 @@ def layers(content_encoding: str | None) -> list[str]:
 
     An unknown encoding is taken for none, as browsers do.
     """
-    names = [name.strip().lower().removeprefix("x-") for name in (content_encoding or "").split(",")]
+    if not content_encoding:
+        return []
+    names = [name.strip().lower().removeprefix("x-") for name in content_encoding.split(",")]
     known = [name for name in names if name in _KNOWN]
     if len(known) > LIMITS.max_layers:
         raise ParseError(f"body packed {len(known)} times over")
@@ -349,7 +351,8 @@ class BodyReader:
             body += chunk
             if len(body) > limit:
                 break
-            await self._room.grow(share, len(body))
+            if len(body) > LIMITS.small_body:
+                await self._room.grow(share, len(body))
         return bytes(body)
 
     async def _unpack(self, packed: bytes, encoding: str, limit: int, share: BodyRoom) -> bytes:

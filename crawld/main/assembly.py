@@ -61,10 +61,8 @@ from crawld.show.dashboard.rendering import Sources
 from crawld.show.dashboard.site import Dashboard
 from crawld.show.forecasts import Forecasts
 from crawld.show.metrics import DaemonMetrics, LoopLag
-from crawld.signals.contract import PollResult
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Known
-from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
+from crawld.signals.poll_signals import Known, PageIndex
+from crawld.signals.polled_sources import Discovery, PolledSources, PollResult, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store.read_model import SqlReadModel

@@ -9,17 +9,23 @@ from functools import partial
 import numpy as np
 
 from crawld.model.fetched import Outcome, Purpose, Request
-from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_source
+from crawld.model.signal import SITEMAPS, SOURCES, Claimed, Signal, Source, sitemap_source
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
-from crawld.signals.contract import Discoveries, PollResult, Slices
-from crawld.signals.files import LIMITS as FILES_LIMITS
-from crawld.signals.files import File, Origin, restored
-from crawld.signals.listed import EMPTY, Baseline, ListedFile, ListingDifference
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Finding, Known, find_signals
+from crawld.signals.poll_signals import (
+    EMPTY,
+    Baseline,
+    Finding,
+    Known,
+    ListedFile,
+    ListingDifference,
+    PageIndex,
+    Slices,
+    find_signals,
+)
 from crawld.signals.reading import Polled, PollReading, read_answer, site_of
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
+from crawld.signals.schedule import File, Origin, PollSchedule, restored
 from crawld.store.sources import Poll, SourceFile
 
 
@@ -50,12 +56,43 @@ class PolledSourcesLimits:
 LIMITS = PolledSourcesLimits()
 
 
-# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
+@dataclass(frozen=True, slots=True)
+class Discoveries:
+    """What a file lists within the scope of discovery, where that has changed."""
+
+    urls: Sequence[str]  # not kept yet
+    listed: Sequence[int]  # pages that are kept
+    complete: bool  # what was found in this file before and is listed no more has left
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """What a poll decided: for the store `polls` and `signals`, for the scheduler `counted`."""
+
+    polls: Sequence[Poll]  # the file itself, then those it led to
+    signals: Sequence[Signal] = ()
+    removed: Sequence[str] = ()  # files no longer watched, to be forgotten
+    discoveries: Discoveries | None = None  # None: discovery is off, or nothing came or went
+    elsewhere: Sequence[Claimed] = ()  # changes of pages on other sites, where other workers hold those
+    hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
+    topic: str | None = None
+    summary: str = ""
+    trouble: str | None = None  # why the file told nothing
+
+    @property
+    def news(self) -> bool:
+        """Tells whether the poll brought anything but a file that says what it said before."""
+        return bool(self.signals or self.removed or self.trouble) or self.discoveries is not None
+
+    @property
+    def counted(self) -> Sequence[tuple[int, int]]:
+        """Page id and source index of every signal that counts."""
+        return [(signal.page_id, SOURCES.index(signal.source)) for signal in self.signals if not signal.stale]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexWalk:
-    """What reading an index led to."""
+    """Outcome of reading an index, whose files join the schedule one after the other, the latest first."""
 
     planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
     moved: Sequence[File] = field(default=())  # the latter
@@ -106,7 +143,7 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
     speaks_for = (
         (stranger,)
         if stranger
-        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: FILES_LIMITS.max_spoken_for]
+        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: SCHEDULE_LIMITS.max_spoken_for]
     )
     given = index.origin is Origin.CONFIG and stranger is None
     return File(
@@ -121,9 +158,6 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
         next_poll=at,
         stamp=stamp,
     )
-
-
-# How many lastmods of a site moved together, counted over all its files that were polled within minutes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +193,7 @@ class _Moves:
 
 
 class SiteMoves:
-    """The latest moves of every site."""
+    """Lastmods of each site that moved together, over all its files that were polled within minutes."""
 
     def __init__(self) -> None:
         self._sites: dict[str, _Moves] = {}
@@ -210,8 +244,8 @@ class PollSettings:
     discovery: Discovery | None = None
     others: bool = False  # whether changes that files list on other sites are told: other workers hold those pages
     sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
-    first_wait: float = FILES_LIMITS.first_wait  # seconds between the first two polls of a file
-    shortest_wait: float = FILES_LIMITS.min_wait
+    first_wait: float = SCHEDULE_LIMITS.first_wait  # seconds between the first two polls of a file
+    shortest_wait: float = SCHEDULE_LIMITS.min_wait
 
 
 class PolledSources:
@@ -241,8 +275,6 @@ class PolledSources:
         given = (*settings.sites, *settings.given_sitemaps, *settings.given_feeds)
         self.restores = 0  # how often files were taken over that were watched before
         self._given_sites = frozenset(site_of(host_of(url)) for url in given)
-
-    # -- what is watched --------------------------------------------------------------------------------------------
 
     def restore(self, files: Sequence[SourceFile]) -> Sequence[str]:
         """Take over what was watched before a restart, as far as settings and budgets allow; the URLs to be forgotten.
@@ -342,8 +374,6 @@ class PolledSources:
             self._precision[host, source] = min(max(precision, 0.0), 1.0)
         else:
             self._precision.pop((host, source), None)
-
-    # -- polls ------------------------------------------------------------------------------------------------------
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
         """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
@@ -457,7 +487,7 @@ class PolledSources:
     def _taken(
         self, file: File, reading: PollReading, listed: ListedFile, difference: ListingDifference, now: float
     ) -> Slices[PollResult]:
-        feed = reading.form is not None and reading.form.is_feed
+        feed = reading.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
         file.etag, file.last_modified = reading.etag, reading.last_modified
         file.size = reading.size
@@ -520,8 +550,6 @@ class PolledSources:
         if not urls and not finding.vanished:
             return None
         return Discoveries(urls, finding.pages.tolist(), complete)
-
-    # -- statistics -------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[tuple[str, Source], Counter[str]]:
         """By host and source: files, dead, polls, changes, signals, stale, discarded, site_events."""

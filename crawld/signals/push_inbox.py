@@ -17,12 +17,10 @@ import numpy as np
 from crawld.model.fetched import Fetched, Outcome
 from crawld.model.signal import KeyCheck, PushAnswer, Signal, Source
 from crawld.model.url import host_of_target
-from crawld.signals.contract import Slices, at_once
-from crawld.signals.matching import Keys
 from crawld.signals.pings import LIMITS as PINGS_LIMITS
 from crawld.signals.pings import Ping, read_indexnow, read_indexnow_query, read_signals
 from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
-from crawld.signals.poll_signals import Known
+from crawld.signals.poll_signals import Keys, Known, Slices, at_once
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ import numpy as np
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
 from crawld.model.url import host_of, host_of_target, identity
 from crawld.read.feed import links_of_header
-from crawld.read.listing import Entry, EntryKind, FileForm, Listing, UnreadableError
+from crawld.read.listing import Entry, EntryKind, Listing, UnreadableError
 from crawld.read.sitemap import read_sitemap
-from crawld.signals.listed import ListedFile, ListingDifference, differ, stamp_of
-from crawld.signals.matching import keys_of
+from crawld.signals.poll_signals import ListedFile, ListingDifference, differ, keys_of, stamp_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Child:
 class PollReading:
     """What an answer brought: a listing, nothing new (`unchanged`), or `trouble` in words."""
 
-    form: FileForm | None = None
+    is_feed: bool = False
     listed: ListedFile | None = None
     difference: ListingDifference | None = None
     children: Sequence[Child] = field(default=())
@@ -95,7 +94,7 @@ def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
     listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope, own)
     hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
     return PollReading(
-        form=listing.form,
+        is_feed=listing.form.is_feed,
         listed=listed,
         difference=differ(polled.baseline, listed, feed=listing.form.is_feed, complete=listing.complete),
         children=_children(listing, outcome.url),

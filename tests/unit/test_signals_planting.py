@@ -10,14 +10,11 @@ from crawld.model.fetched import Fetched, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals import schedule as planting
-from crawld.signals.contract import PollResult, at_once
-from crawld.signals.files import File, Origin
-from crawld.signals.listed import Baseline
-from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import PolledSources, PollSettings
+from crawld.signals.poll_signals import Baseline, PageIndex, at_once
+from crawld.signals.polled_sources import PolledSources, PollResult, PollSettings
 from crawld.signals.reading import PollReading
 from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import File, Origin, PollSchedule
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0

@@ -9,15 +9,12 @@ import pytest
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import SOURCES, Source
-from crawld.signals.contract import PollResult, at_once
-from crawld.signals.files import LIMITS as FILES_LIMITS
-from crawld.signals.files import File, Origin, restored
-from crawld.signals.matching import PageIndex
 from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
+from crawld.signals.poll_signals import PageIndex, at_once
 from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
-from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
+from crawld.signals.polled_sources import Discovery, PolledSources, PollResult, PollSettings
 from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import File, Origin, PollSchedule, restored
 from crawld.store.sources import Poll, SourceFile
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
@@ -98,7 +95,7 @@ def test_polls_are_requests_with_validators() -> None:
     desk = Desk()
     desk.sources.found(ROBOTS, [SITEMAP], NOW)
     desk.poll(urlset(("/1", None)))
-    (request,) = desk.sources.due(NOW + 10 * FILES_LIMITS.first_wait)
+    (request,) = desk.sources.due(NOW + 10 * SCHEDULE_LIMITS.first_wait)
     assert request == Request(SITEMAP, "a.org", Purpose.SITEMAP, '"1"', "then", 50 * 2**20)
 
 
@@ -130,18 +127,18 @@ def test_the_wait_follows_what_polls_bring() -> None:
     for i in range(8):
         now = desk.file().next_poll
         desk.poll(urlset(("/1", NOW + i)), now=now)
-    assert desk.file().wait == pytest.approx(FILES_LIMITS.min_wait, rel=0.01)
+    assert desk.file().wait == pytest.approx(SCHEDULE_LIMITS.min_wait, rel=0.01)
     waits = []
     for _ in range(40):
         now = desk.file().next_poll
         desk.poll(Fetched(SITEMAP, 304), now=now)
         waits.append(desk.file().wait)
     assert waits == sorted(waits)
-    assert waits[-1] == FILES_LIMITS.max_wait
+    assert waits[-1] == SCHEDULE_LIMITS.max_wait
     dear = File("u", Source.FEED, "h", Origin.CONFIG, size=50 * 2**20)
     for _ in range(20):
         dear.succeeded(NOW, worth=1.0)
-    assert dear.wait == 51 * FILES_LIMITS.min_wait
+    assert dear.wait == 51 * SCHEDULE_LIMITS.min_wait
 
 
 def test_signals_that_proved_wrong_make_a_file_fade() -> None:
@@ -161,10 +158,10 @@ def test_dead_files_fade_out() -> None:
     desk = Desk()
     desk.sources.found(ROBOTS, [SITEMAP], NOW)
     now = NOW
-    for _ in range(FILES_LIMITS.dead_after):
+    for _ in range(SCHEDULE_LIMITS.dead_after):
         now = desk.file().next_poll
         desk.poll(Fetched(SITEMAP, 404), now=now)
-    assert (desk.file().dead, desk.file().next_poll - now) == (True, FILES_LIMITS.max_wait_dead)
+    assert (desk.file().dead, desk.file().next_poll - now) == (True, SCHEDULE_LIMITS.max_wait_dead)
     guess = "https://b.org/sitemap.xml"
     desk.sources.found("https://b.org/robots.txt", [], now)
     desk.poll(FetchFailed(guess, Trouble.TIMEOUT, Scope.HOST), guess, now)

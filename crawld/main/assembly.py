@@ -378,7 +378,8 @@ class Assembly:
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
-        self._follow.append(pushes.follow)
+        if pushes.hubs is not None or pushes.others is not None:
+            self._follow.append(pushes.follow)
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
             self._follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from crawld.model.fetched import Outcome, Purpose, Request
-from crawld.model.signal import SITEMAPS, SOURCES, Claimed, Signal, Source, sitemap_source
+from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_source
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
 from crawld.signals.poll_signals import (
@@ -67,7 +67,7 @@ class Discoveries:
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a poll decided: for the store `polls` and `signals`, for the scheduler `counted`."""
+    """What a poll decided: for the store `polls` and `signals`; those that are not stale count."""
 
     polls: Sequence[Poll]  # the file itself, then those it led to
     signals: Sequence[Signal] = ()
@@ -83,11 +83,6 @@ class PollResult:
     def news(self) -> bool:
         """Tells whether the poll brought anything but a file that says what it said before."""
         return bool(self.signals or self.removed or self.trouble) or self.discoveries is not None
-
-    @property
-    def counted(self) -> Sequence[tuple[int, int]]:
-        """Page id and source index of every signal that counts."""
-        return [(signal.page_id, SOURCES.index(signal.source)) for signal in self.signals if not signal.stale]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ import numpy as np
 from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
 from crawld.crawl.asked_pages import AskedPages, ReadClaim
-from crawld.crawl.audits import Audits
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.reasons import Reasons
 from crawld.crawl.sender import Sender
@@ -46,6 +45,7 @@ from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRule
 from crawld.store.batch import Record
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
-from crawld.crawl.audits import Audits
 from crawld.crawl.reads import Freshened
 from crawld.fleet.mail import MARKS as MARKS_MAIL
 from crawld.fleet.mail import REFRESH, Mail
@@ -23,6 +22,7 @@ from crawld.model.shards import shard_of_id
 from crawld.model.url import identity
 from crawld.model.web import Clock
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason

@@ -44,10 +44,10 @@ from crawld.model.url import identity
 from crawld.pages.aliases import Aliases
 from crawld.pages.demand import Demand
 from crawld.pages.documents import DocumentKeeper, StoredTexts
-from crawld.pages.freshness_now import FreshnessNow, LivePageView
 from crawld.pages.list_file import ListFile, ListWatch, read_once
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
+from crawld.pages.status import FreshnessNow, LivePageView
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.show.actions import Control, Reload

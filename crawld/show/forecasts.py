@@ -18,8 +18,7 @@ from crawld.model.estimate import AgeCurve
 from crawld.model.fetched import Use
 from crawld.model.host import HostState
 from crawld.model.web import Clock
-from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.status import Counters
+from crawld.pages.status import Counters, FreshnessNow
 from crawld.store.restoring import StoredPages
 
 

@@ -20,7 +20,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -40,7 +40,6 @@ from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import UnsentError
 from crawld.model.fetched import Trouble
-from crawld.model.host import RobotsFailure
 from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
@@ -183,10 +182,6 @@ class Crawler:
     def frames(self) -> Frames:
         """Returns what the pages of hosts share."""
         return self.page_crawls.frames
-
-    def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, the one that failed most often first."""
-        return sorted(self.admission.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""

@@ -13,7 +13,7 @@ from crawld.choose.pacer import Share
 from crawld.choose.scheduler import Scheduler
 from crawld.model.crawl import AUDITS_KEPT, Crawl
 from crawld.model.estimate import Floats, Ints
-from crawld.model.fetched import IDLE, SKIPPED, Use
+from crawld.model.fetched import IDLE, SKIPPED
 from crawld.model.web import Clock
 
 
@@ -56,10 +56,6 @@ class Counters:
     list_held_back: str | None = None  # why pages that the URL list no longer names stay
     starting: str | None = None  # how far the start is, until slots are served
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
-
-    def count_request(self, use: Use, outcome: str) -> None:
-        """Count a finished request, by what its slot was spent on and one word of `model.fetched.OUTCOMES`."""
-        self.by_use[use.value, outcome] += 1
 
     def spent(self) -> Counter[tuple[str, str]]:
         """What became of the slots so far: requests by use and outcome, idle slots by reason, and skipped ones."""

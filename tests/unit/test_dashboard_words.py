@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawld.model.page import PageState
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES, Source
 from crawld.show.charts import Chart, Column, data_table
 from crawld.show.dashboard import words
@@ -34,7 +34,8 @@ def _status(fresh: float | None) -> Status:
 
 def _overview(**states: int) -> Overview:
     counted = {state: states.get(state.value, 0) for state in PageState}
-    return Overview(counted, hosts=1, latest=None, last_change=0, last_crawl_at=None, database_bytes=0)
+    pages = sum(count for state, count in counted.items() if state not in NOT_LISTED)
+    return Overview(pages, counted, hosts=1, latest=None, last_change=0, last_crawl_at=None, database_bytes=0)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason
 from crawld.show.forecasts import StoredScheduler, Terms
-from crawld.show.report import Explanation, Status
+from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption
 from crawld.store.read_model import SqlReadModel
 
@@ -95,7 +95,7 @@ class FleetSteering:
         intervals = self._terms.intervals
         return merged_status(await self._store.view(), audits.measured(), intervals)
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
         view = await self._store.view()
         spent = merged_status(view, None, self._terms.intervals).requests_by_purpose

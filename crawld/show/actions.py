@@ -18,7 +18,7 @@ from crawld.model.url import host_of
 from crawld.model.web import Clock
 from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules, Selector, rule_for
-from crawld.show.report import Explanation, Status
+from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption, Listed
 from crawld.store.settings import Action
 
@@ -103,7 +103,7 @@ class Control(Protocol):
     async def status(self) -> Status:
         """Returns what the daemon is doing now."""
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
 
     def healthy(self) -> bool:

@@ -34,7 +34,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.show.report import Explanation, RobotsUnavailable, Status, StoreStatus
+from crawld.show.report import Explanation, ForecastReport, RobotsUnavailable, Status, StoreStatus
 from crawld.store.pages import Adoption
 
 log = logging.getLogger("crawld")
@@ -142,7 +142,7 @@ class Steering:
         waiting = map(self._gate.export, np.flatnonzero(self._gate.earliest[: self._gate.size] > now).tolist())
         return sum_up_troubled(((state, self._pages.on_host(state.name)) for state in waiting), now)
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
         return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
 

@@ -172,6 +172,57 @@ class Explanation(JsonReport):
 
 
 @dataclass(frozen=True, slots=True)
+class SlowHost:
+    """A host whose politeness allows fewer requests per second than its pages are worth, and what that costs."""
+
+    host: str
+    pages: int
+    allowed: float
+    wanted: float
+    freshness: float
+    costs: float  # of the freshness of all pages
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPoint:
+    """Expectation at one bandwidth in the long run."""
+
+    bandwidth: float
+    freshness: float
+    round_robin: float
+    used: float
+    level: float | None  # None where there is only time for what is overdue
+    given_up: int
+    limited_hosts: int
+    lost_to_politeness: float
+    hosts: Sequence[SlowHost]  # the costliest of those that are limited
+
+
+@dataclass(frozen=True, slots=True)
+class NextTenth:
+    """Gain of a tenth more bandwidth."""
+
+    bandwidth: float
+    freshness: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastReport(JsonReport):
+    """What the bandwidth set, a tenth more and others buy; without pages there is nothing to expect."""
+
+    bandwidth: float
+    pages: int
+    sampled_pages: int
+    page_share: float
+    freshness_now: float | None
+    headline: str
+    expected: ForecastPoint | None = None
+    next_tenth: NextTenth | None = None
+    points: Sequence[ForecastPoint] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonState:
     """Whether the daemon answers: running, not_running or not_answering."""
 

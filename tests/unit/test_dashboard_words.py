@@ -14,8 +14,8 @@ from crawld.show.dashboard.forecast import calibration_curve, verdict
 from crawld.show.dashboard.hosts import host_row, worth, worth_polling
 from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
 from crawld.show.dashboard.page import believed
-from crawld.show.dashboard.rendering import Expected, Renderer, View
-from crawld.show.report import Status, StoreStatus, TroubleReport
+from crawld.show.dashboard.rendering import Renderer, View
+from crawld.show.report import ForecastPoint, Status, StoreStatus, TroubleReport
 from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
@@ -25,6 +25,18 @@ from crawld.store.views import (
     SlotLine,
     SourceFileLine,
     SourceLine,
+)
+
+EXPECTED = ForecastPoint(
+    bandwidth=1.0,
+    freshness=0.88,
+    round_robin=0.79,
+    used=1.0,
+    level=None,
+    given_up=0,
+    limited_hosts=0,
+    lost_to_politeness=0.0,
+    hosts=(),
 )
 
 
@@ -44,12 +56,12 @@ def _overview(**states: int) -> Overview:
         ({}, None, None, "There are no pages yet."),
         ({"waiting": 3}, 0.0, None, "Nothing is fetched yet."),
         ({"waiting": 600, "live": 400}, 0.3, None, "400 of 1,000 pages are fetched."),
-        ({"live": 10}, 0.868, Expected(0.88, 0.79), "87 % of what you care about is current."),
+        ({"live": 10}, 0.868, EXPECTED, "87 % of what you care about is current."),
         ({"live": 10}, 0.7, None, "70 % of what you care about is current."),
     ],
 )
 def test_the_headline_says_how_fresh_the_copy_is(
-    states: dict[str, int], fresh: float | None, expected: Expected | None, said: str
+    states: dict[str, int], fresh: float | None, expected: ForecastPoint | None, said: str
 ) -> None:
     """Freshness now is compared with nothing; the long run of crawld is compared with that of round robin."""
     found = headline(_status(fresh), _overview(**states), expected)

@@ -123,7 +123,7 @@ async def _freshen(request: web.Request) -> web.Response:
 
 async def _forecast(request: web.Request) -> web.Response:
     asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
-    return web.json_response(await reading.forecast(request, asked))
+    return web.json_response((await reading.forecast(request, asked)).document())
 
 
 async def _reload(request: web.Request) -> web.Response:

@@ -11,9 +11,9 @@ from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
-from crawld.show.dashboard.rendering import Expected, Sources, View
+from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
-from crawld.show.report import Status, Summary, TroubleReport, troubles
+from crawld.show.report import ForecastPoint, Status, Summary, TroubleReport, troubles
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 
@@ -46,7 +46,7 @@ class Headline:
 
 
 def headline(
-    status: Status, overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
+    status: Status, overview: Overview, expected: ForecastPoint | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
     """Returns what matters most now.
 
@@ -74,7 +74,7 @@ def headline(
         return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
     if expected is None:
         return Headline(current)
-    long_run = f"about {share(expected.ours)} with crawld, about {share(expected.round_robin)} with round robin"
+    long_run = f"about {share(expected.freshness)} with crawld, about {share(expected.round_robin)} with round robin"
     return Headline(current, f"Expected in the long run at this rate: {long_run}.")
 
 

@@ -45,26 +45,37 @@ LIMITS = CostLimits()
 PDF_MARK = b"%PDF-"
 """How a PDF begins: small ones may take seconds too."""
 
-_SPACE = rb"[\t\n\f\r ]"
-_NAME = rb"[A-Za-z][^\t\n\f\r />]{0,200}+"  # what is longer counts as attributes
-_ATTRIBUTE = (
-    rb"[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]*+"
-    rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]*+)?+)?+" % {b"s": _SPACE}
-)
-_COMMENT = rb"!--(?:[^-]++|-(?!->))*+(?:-->)?+"
-_SCRIPT = rb"(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
-# Goes through a page tag by tag, never back, and stops at the first tag of too many attributes.
-_ORDINARY = re.compile(
-    rb"(?:[^<]++|<(?:%s|%s|%s(?:%s){0,%d}+(?!%s)|(?![A-Za-z])))*+"
-    % (_COMMENT, _SCRIPT, _NAME, _ATTRIBUTE, LIMITS.max_attributes, _ATTRIBUTE),
-    re.IGNORECASE,
-)
-# Cuts what is long into several attributes, so that a look at one `<` ends soon: it may count too many, never too few.
-_LARGE_TAG = re.compile(
-    rb"<[A-Za-z][^\t\n\f\r />]{0,50}+(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]{0,50}+"
-    rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]{0,50}+)?+)?+){%(n)d}"
-    % {b"s": _SPACE, b"n": LIMITS.cheap_attributes}
-)
+
+def _ordinary() -> re.Pattern[bytes]:
+    """Goes through a page tag by tag, never back, and stops at the first tag of too many attributes."""
+    space = rb"[\t\n\f\r ]"
+    name = rb"[A-Za-z][^\t\n\f\r />]{0,200}+"  # what is longer counts as attributes
+    attribute = (
+        rb"[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]*+"
+        rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]*+)?+)?+" % {b"s": space}
+    )
+    comment = rb"!--(?:[^-]++|-(?!->))*+(?:-->)?+"
+    script = rb"(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
+    return re.compile(
+        rb"(?:[^<]++|<(?:%s|%s|%s(?:%s){0,%d}+(?!%s)|(?![A-Za-z])))*+"
+        % (comment, script, name, attribute, LIMITS.max_attributes, attribute),
+        re.IGNORECASE,
+    )
+
+
+def _large_tag() -> re.Pattern[bytes]:
+    """Cuts what is long into several attributes, so that a look at one `<` ends soon.
+
+    It may count too many attributes, never too few.
+    """
+    return re.compile(
+        rb"<[A-Za-z][^\t\n\f\r />]{0,50}+(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]{0,50}+"
+        rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]{0,50}+)?+)?+){%(n)d}"
+        % {b"s": rb"[\t\n\f\r ]", b"n": LIMITS.cheap_attributes}
+    )
+
+
+_ORDINARY, _LARGE_TAG = _ordinary(), _large_tag()
 _TAG_NAMES = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]{0,20}")
 _CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p", b"<td", b"<th", b"<tr"})
 _VOID = (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param", b"source",

@@ -10,7 +10,7 @@ from itertools import pairwise
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
-from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
+from crawld.show.charts import DAY, HOUR, MINUTE, Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
 from crawld.show.report import ForecastPoint, Status, Summary, TroubleReport, troubles
@@ -90,7 +90,6 @@ GROUPS = {
     "idle": ("idle",),
     "skipped": ("skipped",),
 }
-MINUTE = 60.0
 QUIET = frozenset({"idle", "skipped"})
 GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
 
@@ -182,7 +181,6 @@ def told(status: Status, overview: Overview, overdue: OverduePages, now: float) 
     return troubles(summary, now)
 
 
-HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 
 

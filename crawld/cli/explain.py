@@ -27,7 +27,7 @@ TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 
 
 def unknown_page(url: str) -> CrawldError:
-    """That nothing is known of a page, and what to do about it."""
+    """Says that nothing is known of a page, and what to do about it."""
     return CrawldError(f"{url} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
 
 

@@ -107,7 +107,7 @@ READERS = (
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """How often the daemon's side tasks come round, in seconds: a demo has no minutes to wait."""
+    """Seconds between rounds of the daemon's side tasks: a demo has no minutes to wait."""
 
     learn: float = 1.0
     tick: float = 60.0
@@ -317,7 +317,7 @@ class Assembly:
         return Daemon(**parts)
 
     def _control_server(self) -> Service | None:
-        """What answers commands while pages are restored."""
+        """Returns what answers commands while pages are restored."""
         parts = self._api_parts()
         status = self.crawler.status
         return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run

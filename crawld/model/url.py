@@ -87,7 +87,7 @@ def resolve(link: str, base: str) -> str:
 
 
 def identity(url: str) -> str:
-    """What all spellings of one page have in common, given a target: it is a target of the same page too."""
+    """Returns what all spellings of one page have in common, given a target: it is a target of the same page too."""
     if _SUSPECT.search(url) is None:
         return url
     path = url.index("/", len("https://"))
@@ -124,7 +124,7 @@ def _target(text: str, base: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _is_origin(text: str) -> bool:
-    """Whether scheme, host and port are spelt as the parser spells them."""
+    """Tells whether scheme, host and port are spelt as the parser spells them."""
     if SYNTAX.plain_origin.fullmatch(text):
         return True
     try:
@@ -211,7 +211,7 @@ class UrlPattern:
         return self.text.split("*")
 
     def fits(self, url: str) -> bool:
-        """Whether the URL is one of those that the pattern means."""
+        """Tells whether the URL is one of those that the pattern means."""
         if "://" not in self.text and not self.text.startswith("*"):
             url = url.partition("://")[2]
         first, *rest = self._parts

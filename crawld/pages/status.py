@@ -1,4 +1,4 @@
-"""What the daemon is doing, in numbers: counters, the predicted freshness and the measured one."""
+"""Figures of a running daemon: counters, the predicted freshness and the measured one."""
 
 import asyncio
 import math
@@ -58,7 +58,7 @@ class Counters:
     reload_refused: str | None = None  # when and why the last reload was refused, until one is taken over
 
     def spent(self) -> Counter[tuple[str, str]]:
-        """What became of the slots so far: requests by use and outcome, idle slots by reason, and skipped ones."""
+        """Counts the slots so far: requests by use and outcome, idle slots by reason, and skipped ones."""
         spent = self.by_use.copy()
         spent.update({(IDLE, why): count for why, count in self.idle.items()})
         spent[SKIPPED, ""] = self.skipped_slots

@@ -44,7 +44,7 @@ LIMITS = ForecastsLimits()
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the settings say about how pages are valued and hosts are asked."""
+    """Settings of how pages are valued and hosts are asked."""
 
     valuation: Valuation | None  # None where the policy goes by rates
     limits: HostLimits
@@ -153,7 +153,7 @@ def _told(point: Point, name: Callable[[int], str]) -> ForecastPoint:
 
 
 def headline(here: Point, tenth: Point, fresh_now: float | None) -> str:
-    """What is held, what it comes to, what round robin would hold and what a tenth more buys."""
+    """Sums up a forecast in a sentence: freshness now and in the long run, round robin, and a tenth more."""
     if here.bandwidth == 0:
         return "No request may leave: set a bandwidth above 0."
     held = "" if fresh_now is None else f"{_percent(fresh_now)} of what you care about is current. "

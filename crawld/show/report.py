@@ -1,4 +1,4 @@
-"""What is said of a crawl: its status, what is wrong with it, and why a page is not crawled just now.
+"""Reports on a crawl: its status, its troubles, forecasts, and why a page is not crawled just now.
 
 Made by the daemon or from the database, and rendered by the commands, the API, the dashboard and the metrics. Field
 names are the keys of the JSON.
@@ -74,7 +74,7 @@ WhereApplies = Field(exclude_if=_is_none)
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Whether the store writes, and what waits for it."""
+    """State of the store's writer, and what waits for it."""
 
     healthy: bool = True
     trouble: str | None = None
@@ -93,7 +93,7 @@ class RobotsUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class ListenerStatus:
-    """Where the dashboard and API answer, or why they do not."""
+    """Address of the dashboard and API, or why they do not answer."""
 
     address: str | None = None
     trouble: str | None = None
@@ -101,7 +101,7 @@ class ListenerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(JsonReport):
-    """What the daemon, or the workers of a fleet together, are doing now."""
+    """State of the daemon, or of the workers of a fleet together."""
 
     pages: int = 0
     bandwidth: float = 0.0
@@ -152,7 +152,7 @@ class Status(JsonReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(JsonReport):
-    """What the daemon, or the database of a fleet, holds of a page, and why it is not crawled just now."""
+    """State of a page in the daemon, or in the database of a fleet, and why it is not crawled just now."""
 
     url: str
     host: str
@@ -209,7 +209,7 @@ class NextTenth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastReport(JsonReport):
-    """What the bandwidth set, a tenth more and others buy; without pages there is nothing to expect."""
+    """Freshness that the bandwidth set, a tenth more and others buy; without pages nothing is expected."""
 
     bandwidth: float
     pages: int
@@ -224,7 +224,7 @@ class ForecastReport(JsonReport):
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """Whether the daemon answers: running, not_running or not_answering."""
+    """State of the daemon: running, not_running or not_answering."""
 
     state: str = "running"
     pid: int | None = None
@@ -263,7 +263,7 @@ class TroubleReport:
 
 @dataclass(frozen=True, slots=True)
 class AuditFigures:
-    """How many audits the measured freshness rests on, and over which time."""
+    """Audits that the measured freshness rests on: how many, and over which time."""
 
     count: int = 0
     first_at: float | None = None
@@ -285,7 +285,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(JsonReport):
-    """What the database and, where it answers, the daemon say of the crawl: what `crawld stats` shows."""
+    """Summary of a crawl from the database and, where it answers, the daemon: what `crawld stats` shows."""
 
     trouble: Sequence[TroubleReport] = ()
     pages: int = 0

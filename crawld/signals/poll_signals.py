@@ -212,7 +212,7 @@ class Baseline:
         return known, np.where(known, self.stamps[at], 0)
 
     def updated(self, keys: Keys, stamps: Stamps, *, keep_absent: bool) -> "Baseline":
-        """What is known after a poll: the last stamp of each entry, and the absent ones where they may return."""
+        """Baseline after a poll: the last stamp of each entry, and the absent ones where they may return."""
         _, before = self.stamps_for(keys)
         stamps = np.where(stamps == 0, before, stamps)
         absent = ~np.isin(self.keys, keys, assume_unique=True)
@@ -288,7 +288,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class ListingDifference:
-    """How a listing differs from the one before."""
+    """Difference of a listing from the one before."""
 
     baseline: bytes  # what is remembered from now on, packed
     news: Mask  # lastmods that changed, and new entries of a feed
@@ -301,7 +301,7 @@ class ListingDifference:
 
 
 def differ(packed: bytes, listed: ListedFile, *, feed: bool = False, complete: bool = True) -> ListingDifference:
-    """How a listing differs from the packed one before; in a feed, or an incomplete listing, absence means nothing."""
+    """Compares a listing with the packed one before; in a feed or an incomplete listing absence means nothing."""
     known = Baseline.unpacked(packed)
     before = known or EMPTY
     listed_before, old = before.stamps_for(listed.keys)
@@ -330,7 +330,7 @@ SourceOf = Callable[[int, int], Source]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What we know when a poll comes in: our pages, when each was crawled last, and which delay to allow for."""
+    """Knowledge that a poll is judged by: our pages, when each was crawled last, and which delay to allow for."""
 
     pages: PageIndex
     last_success: Callable[[int], float]  # nan before the first
@@ -340,7 +340,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a poll brought, in the light of the last one."""
+    """Result of a poll compared with the last one."""
 
     source: Source
     signals: Sequence[Signal] = field(default=())

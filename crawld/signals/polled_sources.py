@@ -58,7 +58,7 @@ LIMITS = PolledSourcesLimits()
 
 @dataclass(frozen=True, slots=True)
 class Discoveries:
-    """What a file lists within the scope of discovery, where that has changed."""
+    """Pages that a file lists within the scope of discovery, where that has changed."""
 
     urls: Sequence[str]  # not kept yet
     listed: Sequence[int]  # pages that are kept
@@ -67,7 +67,7 @@ class Discoveries:
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a poll decided: for the store `polls` and `signals`; those that are not stale count."""
+    """Decisions of a poll: for the store `polls` and `signals`; those that are not stale count."""
 
     polls: Sequence[Poll]  # the file itself, then those it led to
     signals: Sequence[Signal] = ()
@@ -157,7 +157,7 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
 
 @dataclass(frozen=True, slots=True)
 class MovedShare:
-    """How much of a file moved in one poll, and how many entries all files of its site list."""
+    """Entries of a file that moved in one poll, and how many all files of its site list."""
 
     moved: int
     listed: int  # entries that could have moved
@@ -222,14 +222,14 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Which listed URLs may become pages."""
+    """Scope of the listed URLs that may become pages."""
 
     scope: tuple[str, ...]  # identities with which their URLs begin
 
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """What is polled, what is left alone, and which signals are discarded."""
+    """Settings of what is polled and which signals are discarded."""
 
     find_sitemaps: bool = True
     find_feeds: bool = True

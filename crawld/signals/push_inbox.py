@@ -104,8 +104,6 @@ class PushInbox:
         known[positions] = True
         return signals, known
 
-    # -- IndexNow ---------------------------------------------------------------------------------------------------
-
     def _judged(self, ping: Ping, check: KeyCheck, now: float) -> Slices[PushAnswer]:
         accepted = PushAnswer(202, {"accepted": len(ping.keys)})
         if not len(self.known.pages.find(ping.keys)[1]):

@@ -34,7 +34,7 @@ def site_of(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What reading an answer needs to know of the file: all of it can be sent to a worker."""
+    """Facts of the file that reading an answer needs: all of them can be sent to a worker."""
 
     url: str
     hosts: frozenset[str] | None  # which it may speak for; None: any
@@ -53,7 +53,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class PollReading:
-    """What an answer brought: a listing, nothing new (`unchanged`), or `trouble` in words."""
+    """Content of an answer: a listing, nothing new (`unchanged`), or `trouble` in words."""
 
     is_feed: bool = False
     listed: ListedFile | None = None
@@ -74,8 +74,8 @@ class PollReading:
 def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
     """Read a poll's answer. Pure: it runs in a worker.
 
-    A file speaks for the host that finally answered. Where a redirect led to another site, that site was named by
-    nobody who may: it speaks for itself alone, and its hubs are not asked.
+    A file speaks for the host that finally answered. Where a redirect led to another site, no site that may has
+    named it: it speaks for itself alone, and its hubs are not asked.
     """
     if isinstance(outcome, FetchFailed):
         return PollReading(trouble=f"{outcome.trouble}: {outcome.detail}".removesuffix(": "))

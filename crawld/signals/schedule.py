@@ -1,4 +1,4 @@
-"""Which files are watched, which to poll next, and how long to wait before a file is asked again.
+"""Watched files: which to poll next, and how long to wait before a file is asked again.
 
 A file whose signals have bought freshness is asked as often as that pays: again when the value of a poll, in the
 currency of a page's crawl value, reaches the level at which pages are picked (docs/method.md, "The value of a poll").
@@ -67,7 +67,7 @@ LIMITS = ScheduleLimits()
 
 
 class Origin(StrEnum):
-    """How we came to know of a file."""
+    """Origin of our knowledge of a file."""
 
     CONFIG = "config"
     ROBOTS = "robots"
@@ -211,7 +211,7 @@ def restored(kept: SourceFile) -> File:
 
 @dataclass(slots=True)
 class _Tally:
-    """What one host has planted."""
+    """Files that one host has planted."""
 
     files: int = 0
     feeds: int = 0  # found by links in pages

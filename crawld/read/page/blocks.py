@@ -237,7 +237,7 @@ def _kind(element: Any) -> str:
 
 
 def _usable(name: str) -> bool:
-    """Whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
+    """Tells whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
     whole = re.fullmatch(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}", name) is not None
     return whole and re.search(r"[0-9]{4}|[0-9a-f]{8}", name) is None
 

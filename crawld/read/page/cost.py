@@ -1,4 +1,4 @@
-"""What reading a page will cost, seen from its bytes alone: before a parser, which can be made slow, looks at them.
+"""Cost of reading a page, estimated from its bytes before a parser, which can be made slow, looks at them.
 
 The parser compares each attribute of a tag with all others, looks for each end tag through all open elements, and makes
 a node of a few hundred bytes for every tag and every attribute. So tags, attributes and depth are bounded, and what
@@ -36,7 +36,7 @@ class CostLimits:
     cheap_tags: int = 400
     cheap_attributes: int = 64
     cheap_marks: int = 60
-    """A body within these four bounds is read in a few milliseconds at worst; in one, if nobody made it to be slow."""
+    """A body within these four bounds is read in a few milliseconds at worst; in one, unless it was made to be slow."""
 
 
 LIMITS = CostLimits()
@@ -85,7 +85,7 @@ _MARKED = re2.compile(rb"(?i)hidden|style|role|<(?:aside|header|main|nav|footer|
 
 
 def is_cheap(body: bytes) -> bool:
-    """Whether a body may be read at once, on the event loop: whatever is in it, that takes a few milliseconds.
+    """Tells whether a body may be read at once, on the event loop: whatever is in it, that takes a few milliseconds.
 
     Looks at every `<` as if a tag began there, so that no quote or comment can hide one.
     """
@@ -99,7 +99,7 @@ def is_cheap(body: bytes) -> bool:
 
 
 def is_readable(body: bytes, *, selected: bool) -> bool:
-    """Whether a parser can read a page in time and memory linear in its size; `selected`: a rule has selectors."""
+    """Tells whether a page can be parsed in time and memory linear in its size; `selected`: by selectors."""
     tags = body.count(b"<")
     if tags > (LIMITS.max_tags_selected if selected else LIMITS.max_tags):
         return False
@@ -113,7 +113,7 @@ def is_readable(body: bytes, *, selected: bool) -> bool:
 
 
 def is_readable_deep(body: bytes) -> bool:
-    """Whether a page nested deeper than 256 levels can be read in time linear in its size."""
+    """Tells whether a page nested deeper than 256 levels can be read in time linear in its size."""
     if body.count(b"</") <= LIMITS.max_stray_ends:
         return True
     tags = _TAG_NAMES.findall(body.lower())

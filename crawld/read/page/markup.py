@@ -197,7 +197,7 @@ class Region:
 
     @property
     def may_be_of_page(self) -> bool:
-        """Whether nothing around it says that it belongs to a part of the page."""
+        """Tells whether nothing around it says that it belongs to a part of the page."""
         return self.main is None and not self.in_section and not self.in_aside and not self.hidden
 
     def call_out(self) -> None:
@@ -372,7 +372,7 @@ def _next_to_nothing(
 
 
 def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
-    """How many characters of text a selection holds beside the title, counted up to `most` or a little beyond."""
+    """Counts the characters of a selection beside the title, up to `most` or a little beyond."""
     count = 0
     for region, piece in pieces:
         if region.level <= level and region.kind != "title":
@@ -447,7 +447,7 @@ def mark_styles(root: Any) -> None:
 
 
 def hides(element: Any) -> bool:
-    """Whether attributes or an inline style of an element hide it from readers."""
+    """Tells whether attributes or an inline style of an element hide it from readers."""
     if element.get("hidden", "until-found").strip().lower() != "until-found":
         return True
     style = element.get("style")
@@ -557,7 +557,7 @@ def _mark_menus(header: Any) -> None:
 
 
 def _templates() -> str:
-    """What the style sheet writes for each element; elements without a template give the text inside them."""
+    """Returns what the style sheet writes for each element; elements without a template give the text inside them."""
     inside = "<xsl:apply-templates/>"
     blocks = {"|".join(WORDS.blocks): (CUT, CUT), "title": (OPEN["title"] + CUT, CUT + CLOSE["title"])}
     blocks |= {name: (CUT + OPEN[kind], CLOSE[kind] + CUT) for name, kind in WORDS.parts.items()}
@@ -580,14 +580,14 @@ _TEXT = etree.XSLT(
 
 
 def is_html(body: bytes, content_type: str | None) -> bool:
-    """Whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
+    """Tells whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
     kind = media_type(content_type)
     return kind in WORDS.html_types or (kind in WORDS.untold_types and PATTERNS.looks_html.match(body) is not None)
 
 
 @dataclass(frozen=True)
 class PageText:
-    """What of a page is compared."""
+    """The text of a page that is compared."""
 
     blocks: list[str]
     whole: bool = False
@@ -602,7 +602,7 @@ class PageText:
 
     @cached_property
     def left_out(self) -> dict[str, int]:
-        """How many blocks of text were left out, by the kind of element they are in."""
+        """Returns how many blocks of text were left out, by the kind of element they are in."""
         counts: Counter[str] = Counter()
         for kind, piece in self._pieces:
             counts[kind] += sum(1 for block in piece.split(CUT, LIMITS.max_cuts) if block.strip())

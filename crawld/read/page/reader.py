@@ -109,7 +109,7 @@ NAMES = ReaderWords()
 
 @dataclass(frozen=True)
 class ReaderLimits:
-    """Where a step stops, or is given up."""
+    """Bounds at which a step stops, or is given up."""
 
     min_characters: int = 25  # a selection with less text than this is none
     min_share: float = 0.02  # or with less than this share of what is seen
@@ -125,7 +125,7 @@ LIMITS = ReaderLimits()
 
 @dataclass(slots=True)
 class _Weight:
-    """How much text an element holds: characters, those in links, and those of prose."""
+    """Text that an element holds: characters, those in links, and those of prose."""
 
     own: int = 0  # in its own lines, outside links
     characters: int = 0
@@ -275,7 +275,7 @@ def _drop_frame(page: Any) -> None:
 
 
 def _may_go(weight: _Weight, whole: _Weight) -> bool:
-    """Whether enough stays without a part."""
+    """Tells whether enough stays without a part."""
     return (
         weight.prose <= LIMITS.frame_share * whole.prose
         or weight.characters <= 0.5 * whole.characters
@@ -427,7 +427,7 @@ def _prose(element: Any, weight: _Weight) -> float:
 
 
 def _has_sentence(element: Any) -> bool:
-    """Whether a sentence ends in the element's own lines."""
+    """Tells whether a sentence ends in the element's own lines."""
     if element.text and NAMES.sentence.search(element.text):
         return True
     for below in element:
@@ -490,7 +490,7 @@ def _descended(element: Any, weights: dict[Any, _Weight]) -> Any:
 
 
 def _goes_on_beside(element: Any, heaviest: Any, weights: dict[Any, _Weight]) -> bool:
-    """Whether siblings of the same kind as the heaviest child hold prose, too: they are parts of one text."""
+    """Tells whether siblings of the same kind as the heaviest child hold prose, too: they are parts of one text."""
     like = [weights[one] for one in element if one.tag == heaviest.tag and one.get("class") == heaviest.get("class")]
     if heaviest.tag == "section":
         return sum(1 for one in like if one.characters > 20 and not _mostly_links(one)) > 1
@@ -517,7 +517,7 @@ def _with_siblings(main: Any, weights: dict[Any, _Weight], page: Any) -> list[An
 
 
 def _goes_along(one: Any, main: Any, weights: dict[Any, _Weight], *, within: bool) -> bool:
-    """Whether a sibling of the main element is a piece of the same text; `within`: in a main part the page declares."""
+    """Tells whether a sibling of the main element continues its text; `within`: in a declared main part."""
     weight = weights[one]
     if one.tag in WORDS.headings:
         return True
@@ -587,14 +587,14 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
 
 
 def _is_row(element: Any, weight: _Weight) -> bool:
-    """Whether a block is a row of short links and nothing else: reply, share, report."""
+    """Tells whether a block is a row of short links and nothing else: reply, share, report."""
     if element.tag not in {"div", "p"} or weight.links < 2 or any(below.tag not in NAMES.inline for below in element):
         return False
     return weight.characters - weight.linked < 3 * weight.links and weight.linked < 15 * weight.links
 
 
 def _is_box(element: Any, weight: _Weight) -> bool:
-    """Whether a named block is a label and some links: other articles. Parts of a text have an anchor or a heading."""
+    """Tells whether a named block is a label and some links; parts of a text have an anchor or a heading."""
     if element.tag not in {"div", "section"} or not element.get("class") or element.get("id") or weight.links < 2:
         return False
     plain = weight.characters - weight.linked
@@ -622,7 +622,7 @@ def _drop_shared(content: Any, is_frame: Callable[[str], bool]) -> None:
 
 
 def _is_leaf(element: Any) -> bool:
-    """Whether an element is a block of text: it has words of its own, and no blocks in it."""
+    """Tells whether an element is a block of text: it has words of its own, and no blocks in it."""
     if not isinstance(element.tag, str) or element.tag in NAMES.inline:
         return False
     return not any(isinstance(below.tag, str) and below.tag not in NAMES.inline for below in element.iterdescendants())
@@ -684,7 +684,7 @@ def _page_heading(root: Any, page: Any) -> Any | None:
 
 
 def _names_site(heading: Any) -> bool:
-    """Whether a heading is the link to the front page that sites have at the top."""
+    """Tells whether a heading is the link to the front page that sites have at the top."""
     links = list(heading.iter("a"))
     inside = heading.getparent()
     links += [inside] if inside is not None and inside.tag == "a" else []

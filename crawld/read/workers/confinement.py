@@ -1,4 +1,4 @@
-"""What a worker gives up before it reads foreign bytes: files, sockets, processes, other processes' memory.
+"""Rights that a worker gives up before it reads foreign bytes: files, sockets, processes, other processes' memory.
 
 A parser that can be made to run an attacker's code runs it here, so here there must be nothing to take. Three layers,
 each where the kernel has it: a seccomp filter that lets pass the few calls that computing needs and refuses all others;
@@ -57,7 +57,7 @@ class SeccompData(IntEnum):
 
 
 class SeccompVerdict(IntEnum):
-    """What a filter says of a call."""
+    """Verdicts of a filter on a call."""
 
     KILL_PROCESS = 0x80000000
     ALLOW = 0x7FFF0000
@@ -84,7 +84,7 @@ OWN_PROCESS = {"kill": (62, 129), "tgkill": (234, 131)}
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Which layers of the kernel confine a worker."""
+    """Layers of the kernel that confine a worker."""
 
     seccomp: bool = False
     landlock: bool = False

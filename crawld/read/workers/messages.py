@@ -53,7 +53,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How values of one type become plain data, and plain data values of that type."""
+    """Converts values of one type to plain data, and back."""
 
     plain: Callable[[Any], Plain]
     value: Callable[[Plain], Any]  # ShapeError where the data has another shape

@@ -67,7 +67,7 @@ CONTROL = web.AppKey("control", Control)
 
 @web.middleware
 async def errors_are_sentences(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What crawld raises on purpose becomes a status with its own words: 400, or 503 where the database is in trouble.
+    """Turns errors into a status with their own words: 400, or 503 where the database is in trouble.
 
     What was refused unread closes its connection, with the rest of what was sent.
     """

@@ -17,8 +17,6 @@ from crawld.show.report import ForecastReport, Status, adapter
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 
-# The OpenAPI 3.1 description, made from the models that check requests and write answers.
-
 SCHEMAS = "#/components/schemas/{model}"
 TOKEN = {"type": "http", "scheme": "bearer", "description": "What `crawld token` prints"}
 COMMON = {

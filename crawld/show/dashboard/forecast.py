@@ -1,4 +1,4 @@
-"""What more or less bandwidth would buy, and the control that sets it, with a confirmation."""
+"""Effect of more or less bandwidth, the control that sets it, and how well predictions come true."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,6 @@ from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import count, rate, share
 from crawld.show.report import ForecastPoint, ForecastReport, NextTenth
 from crawld.store.views import CalibrationLine
-
-# Whether predictions come true: predicted against seen freshness.
 
 FEWEST = 100
 """Revisits below which a verdict would be luck."""

@@ -78,8 +78,6 @@ def headline(
     return Headline(current, f"Expected in the long run at this rate: {long_run}.")
 
 
-# What slots were spent on, as a chart, and the columns of time that charts of counts have.
-
 GROUPS = {
     "pages": ("page",),
     "sitemaps and feeds": ("sitemap", "feed", "websub", "ping"),

@@ -53,7 +53,7 @@ TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a browser is shown: a template, which view it belongs to, and what the template needs."""
+    """A page for a browser: a template, which view it belongs to, and what the template needs."""
 
     template: str
     title: str

@@ -318,7 +318,7 @@ class Assembly:
 
     def _control_server(self) -> Service | None:
         """Returns what answers commands while pages are restored."""
-        parts = self._api_parts()
+        parts = self.api_parts()
         status = self.crawler.status
         return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run
 
@@ -397,7 +397,7 @@ class Assembly:
         api = self.settings.api
         token = make_token(self.settings.token_file())
         access = Access(token, self.settings.listener_hosts(), api.open_reading, api.public_url)
-        parts = self._api_parts()
+        parts = self.api_parts()
         app = public_app(pushes, parts, access, self.listener, *outer)
         app.router.add_get(DIRECTORY_PATH, partial(serve_directory, self._key_directory))
         sources = Sources(self.control, self.read_model, parts.texts, self.clock.now, access.feed_key)
@@ -409,7 +409,8 @@ class Assembly:
         signer = self.fetcher.signer
         return None if signer is None else signer.serve_directory(authority, self.clock.now())
 
-    def _api_parts(self) -> ApiParts:
+    def api_parts(self) -> ApiParts:
+        """Makes what the API and the control socket answer from."""
         texts = StoredTexts(self.workers, self.reloader.rules)
         return ApiParts(
             self.read_model,

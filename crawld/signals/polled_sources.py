@@ -191,7 +191,7 @@ class SiteMoves:
     """Lastmods of each site that moved together, over all its files that were polled within minutes."""
 
     def __init__(self) -> None:
-        self._sites: dict[str, _Moves] = {}
+        self.sites: dict[str, _Moves] = {}
 
     def expect(self, site: str, file: str, now: float) -> None:
         """An index says that a file has changed: at least one of its entries has moved."""
@@ -200,8 +200,8 @@ class SiteMoves:
     def source(self, site: str, file: str, share: MovedShare, now: float) -> Source:
         """The source of a poll's signals: by the share that moved in the file, or in the site's files together."""
         if not share.moved:
-            if site in self._sites:
-                self._sites[site].forget(file)
+            if site in self.sites:
+                self.sites[site].forget(file)
             return Source.SITEMAP
         together = self._note(site, file, share.moved, now)
         in_file = sitemap_source(share.moved, share.listed)
@@ -209,11 +209,11 @@ class SiteMoves:
         return max(in_file, in_site, key=SITEMAPS.index)
 
     def _note(self, site: str, file: str, moved: int, now: float) -> int:
-        moves = self._sites.pop(site, None) or _Moves()
+        moves = self.sites.pop(site, None) or _Moves()
         moves.note(file, moved, now)
-        self._sites[site] = moves  # the latest last
-        if len(self._sites) > LIMITS.max_sites:
-            self._sites = dict(list(self._sites.items())[LIMITS.max_sites // 2 :])
+        self.sites[site] = moves  # the latest last
+        if len(self.sites) > LIMITS.max_sites:
+            self.sites = dict(list(self.sites.items())[LIMITS.max_sites // 2 :])
         return moves.total
 
 
@@ -264,7 +264,7 @@ class PolledSources:
         self._last_success = last_success
         self._settings = settings
         self._moves = SiteMoves()
-        self._precision: dict[tuple[str, Source], float] = {}
+        self.precision: dict[tuple[str, Source], float] = {}
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
         self._less_recent: dict[tuple[int, Source], int] = {}
         given = (*settings.sites, *settings.given_sitemaps, *settings.given_feeds)
@@ -366,9 +366,9 @@ class PolledSources:
     def appraise(self, host: str, source: Source, precision: float) -> None:
         """Take over what signals of a host and source have proved to be worth: the share of them that was right."""
         if self.schedule.budgets.watches(host):
-            self._precision[host, source] = min(max(precision, 0.0), 1.0)
+            self.precision[host, source] = min(max(precision, 0.0), 1.0)
         else:
-            self._precision.pop((host, source), None)
+            self.precision.pop((host, source), None)
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
         """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
@@ -498,7 +498,7 @@ class PolledSources:
         file.stale += len(signals) - useful
         file.discarded += finding.discarded
         file.site_events += finding.is_event
-        worth = self._precision.get((file.host, signals[0].source), 1.0) if useful else 0.0
+        worth = self.precision.get((file.host, signals[0].source), 1.0) if useful else 0.0
         shortest = self._settings.shortest_wait
         file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
         self.schedule.plan(file)

@@ -331,6 +331,10 @@ class PollRotation:
         self._asleep: list[tuple[float, str]] = []  # a heap of the others, by when to look again
         self._wakes_at: dict[str, float] = {}
 
+    def __len__(self) -> int:
+        """Entries that are held, those out of date included."""
+        return sum(len(lane.entries) for lanes in self._lanes.values() for lane in lanes.values())
+
     def join(self, file: File) -> None:
         """A file takes part."""
         self._lanes.setdefault(file.planter, {}).setdefault(file.host, _Lane()).files += 1

@@ -265,7 +265,7 @@ def test_a_large_ping_is_taken_in_slices() -> None:
     assert sum(1 for _ in slices) == PINGS_LIMITS.max_urls // POLL_SIGNALS_LIMITS.judged_at_once
     for _ in range(3):
         indexnow(box, urls)
-    ((_, waiting),) = box._pending.values()
+    ((_, waiting),) = box.pending.values()
     assert waiting.nbytes == 8 * PINGS_LIMITS.max_urls
 
 

@@ -60,8 +60,8 @@ def test_the_sites_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPat
     moves = SiteMoves()
     for i in range(25):
         moves.expect(f"h{i}", "s", NOW)
-    assert len(moves._sites) <= 10
-    assert "h24" in moves._sites
+    assert len(moves.sites) <= 10
+    assert "h24" in moves.sites
 
 
 class Watch:

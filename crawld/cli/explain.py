@@ -27,7 +27,7 @@ TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 
 
 def unknown_page(url: str) -> CrawldError:
-    """That nothing is known of a page, and what to do about it."""
+    """Says that nothing is known of a page, and what to do about it."""
     return CrawldError(f"{url} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
 
 
@@ -119,10 +119,11 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     if as_json:
         click.echo(json.dumps(page, indent=2, default=str))
     else:
-        _print(page)
+        print_explanation(page)
 
 
-def _print(page: dict[str, Any]) -> None:
+def print_explanation(page: dict[str, Any]) -> None:
+    """Print the sentences and the tables."""
     print_lines(_lines(page, time.time()))
     print_rows("Last crawls", page["last_crawls"], CRAWLS)
     if page["last_signals"]:

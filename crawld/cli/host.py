@@ -98,7 +98,7 @@ def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
         return
     width = min(max((len(row["host"]) for row in rows), default=0), LIMITS.widest_name)
     for row in rows:
-        click.echo(_line(row, width))
+        click.echo(host_line(row, width))
     if not rows:
         click.echo("no hosts yet")
     if of > len(rows):
@@ -110,7 +110,7 @@ def _show(row: Mapping[str, Any], signals: Sequence[Mapping[str, Any]], *, as_js
     if as_json:
         click.echo(json.dumps({**row, "signals": list(signals)}, indent=2))
         return
-    click.echo(_line(row))
+    click.echo(host_line(row))
     for one in signals:
         heard = (
             "not judged yet" if one["heard"] is None else f"{'heard' if one['heard'] else 'not heard'}: {one['why']}"
@@ -120,7 +120,7 @@ def _show(row: Mapping[str, Any], signals: Sequence[Mapping[str, Any]], *, as_js
         click.echo(f"  {one['source']}, {many(one['signals'], 'signal')}, {heard}{bought}")
 
 
-def _line(row: Mapping[str, Any], width: int = 0) -> str:
+def host_line(row: Mapping[str, Any], width: int = 0) -> str:
     """One host: its pages, and everything that keeps it from being asked at the usual pace."""
     notes = ["blocked"] if row["blocked"] else []
     if row["backoff_seconds"] is not None:

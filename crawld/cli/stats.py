@@ -133,7 +133,7 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
         if as_json:
             click.echo(json.dumps(summary.document(), indent=2))
         else:
-            print_lines(_lines(summary))
+            print_lines(summary_lines(summary))
         return
     tables = {
         view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
@@ -194,7 +194,7 @@ def _followed(site: LinkFigures) -> str:
     return f"{text}{refused}{waits}"
 
 
-def _lines(summary: Summary) -> list[tuple[str, str]]:
+def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     """Every line of the summary: trouble first."""
     daemon, now = summary.daemon, time.time()
     said = [one.sentence for one in summary.trouble] or ["none, all is well"]

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from crawld.crawl.admission import RequestChain, Sent
 from crawld.crawl.asked_pages import AskedPages
-from crawld.crawl.audits import Audits
 from crawld.crawl.duplicates import Duplicates
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.judge import (
@@ -35,6 +34,7 @@ from crawld.model.url import host_of, identity
 from crawld.model.usage import IN_HEAD, IN_HEADERS, Statement, usage_of
 from crawld.model.usage import LIMITS as USAGE_LIMITS
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.cost import is_cheap

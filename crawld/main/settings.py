@@ -38,7 +38,7 @@ class SettingsLimits:
     """Of rows and bytes that are kept: more than any disk of today holds."""
     min_secret: int = 16
     max_waiting: int = 100_000
-    max_socket: int = 100
+    max_socket_name: int = 80
     max_per_host: int = 1_000
     max_body: int = 2**30
     max_deadline: float = 3_600.0
@@ -47,9 +47,6 @@ class SettingsLimits:
 
 
 LIMITS = SettingsLimits()
-
-
-# A settings file as YAML: words that look like text are text, and a name stands once in a section.
 
 
 class _Loader(yaml.SafeLoader):
@@ -107,8 +104,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: settings are written as `name: value`, this is {what}")
     return {str(name): value for name, value in given.items()}
 
-
-# The kinds of values that settings have: each is checked, and a wrong one is answered with what to write.
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False
@@ -245,8 +240,6 @@ KeepBodies = Annotated[
 Texts = BeforeValidator(_one_or_many)
 
 
-# The settings of one hook: whom to tell of which changes.
-
 Kind = Literal["webhook", "command", "notify"]
 Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
 KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
@@ -364,8 +357,6 @@ def check_names(hooks: list[HookSection]) -> list[HookSection]:
 Hooks = Annotated[list[HookSection], AfterValidator(check_names)]
 
 
-# The settings of who we are to a site: credentials for it, and signatures.
-
 CREDENTIAL_KINDS = ("bearer", "basic", "header", "cookie")
 
 
@@ -481,8 +472,6 @@ class Signing(BaseModel):
     seconds: Annotated[int, Field(ge=10, le=86_400)] = 60
     form: Literal["dictionary", "string"] = "dictionary"
 
-
-# What is wrong with a setting, in plain sentences with its place in the file.
 
 EXAMPLES = {
     "Politeness": "delay: 1s",
@@ -708,17 +697,17 @@ class Settings(_Section):
         return self
 
     def control_socket(self) -> Path:
-        """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
+        """Path of the daemon's control socket: beside its SQLite file, or in the runtime directory.
 
-        Unix sockets have short paths, and a daemon started by hand has no runtime directory: both get a name in the
-        temporary directory that follows from the database.
+        A daemon on PostgreSQL that was started by hand has no runtime directory: its socket has a name in the
+        temporary directory that follows from the database, as one beside a file of a very long name.
         """
         if self.api.socket is not None:
             return Path(self.api.socket)
         if self.database.startswith("sqlite:///"):
             path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
             place = str(path)
-            if len(place.encode()) <= LIMITS.max_socket:
+            if len(os.fsencode(path.name)) <= LIMITS.max_socket_name:
                 return path
         else:
             place = without_password(self.database)

@@ -85,9 +85,6 @@ class Estimate:
         return self.heard * (self.alpha + announced) + (1.0 - self.heard) * self.deaf_alpha
 
 
-# An age curve: how much older the copies of a host's pages are than plain time says, by the host's clock.
-
-
 @dataclass(frozen=True, slots=True)
 class AgeCurve:
     """A copy made at `first` + i · `step` is `extra[i]` seconds older than plain time says (younger, where negative).
@@ -111,8 +108,6 @@ class AgeCurve:
         """The numbers."""
         return tuple(float(self.packed[at : at + LIMITS.width]) for at in range(0, len(self.packed), LIMITS.width))
 
-
-# How often a page changes, as a person reads it: an interval and how sure we are, in one unit.
 
 LIKELY = (0.1, 0.9)
 """Between these quantiles of the posterior lies what is called likely."""

@@ -85,7 +85,7 @@ class Usage:
     said: Sequence[tuple[str, str]] = field(default=())  # where, and what
 
     def allows(self, use: PageUse) -> bool:
-        """Whether nothing denies the use."""
+        """Tells whether nothing denies the use."""
         return self._of(use) is not False
 
     @property
@@ -124,7 +124,7 @@ NOTHING_SAID = Usage()
 
 @lru_cache(1024)
 def usage_of(said: tuple[Statement, ...]) -> Usage:
-    """What follows from the statements."""
+    """Returns what follows from the statements."""
     if not said:
         return NOTHING_SAID
     votes: dict[PageUse, bool] = {}
@@ -149,7 +149,7 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
 
 
 def _preferences(text: str) -> Iterable[tuple[PageUse, bool]]:
-    """What a list of `name=value` says; where one name comes twice, the last counts, and parameters say nothing."""
+    """Yields the pairs of a list of `name=value`; of a name that comes twice the last counts, parameters do not."""
     found: dict[PageUse, bool] = {}
     for part in text.split(",")[:50]:
         name, _, value = part.partition(";")[0].partition("=")

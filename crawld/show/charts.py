@@ -31,8 +31,6 @@ class ChartsLimits:
 LIMITS = ChartsLimits()
 
 
-# Axes: where a value is placed, where ticks are and what they say.
-
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 STEPS = (
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
@@ -46,7 +44,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Form(Enum):
-    """What the values of an axis are, which decides how they are written."""
+    """Kind of the values of an axis, which decides how they are written."""
 
     NUMBER = "number"
     SHARE = "share"  # 0 to 1, written as percent
@@ -57,7 +55,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis shows; where an end is not given, the values decide it."""
+    """An axis; where an end is not given, the values decide it."""
 
     label: str = ""
     form: Form = Form.NUMBER
@@ -174,9 +172,6 @@ def _decades(low: float, high: float, most: int) -> list[float]:
     return found[:: math.ceil(len(found) / most)]
 
 
-# What a chart shows, and the same figures as a table.
-
-
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
     """A value and, where they are known, the ends of the interval around it; without a value the line has a gap."""
@@ -193,7 +188,7 @@ class ChartPoint:
 
 
 class Look(Enum):
-    """How a line is drawn."""
+    """Style of a line."""
 
     SOLID = "solid"
     DASHED = "dashed"
@@ -201,7 +196,7 @@ class Look(Enum):
 
 
 class Spread(Enum):
-    """How the interval around a line's points is drawn."""
+    """Style of the interval around a line's points."""
 
     BARS = "bars"
     BAND = "band"
@@ -325,9 +320,6 @@ def _cell(axis: Axis, point: ChartPoint) -> str:
     return f"{axis.text(point.y)} ({axis.text(point.low)} to {axis.text(point.high)})"
 
 
-# A saw-tooth: a value that is set anew at certain times and follows a course in between.
-
-
 def saw_tooth(
     resets: Sequence[float],
     until: float,
@@ -345,8 +337,6 @@ def saw_tooth(
         points += [ChartPoint(moment, course(start, moment)) for moment in at]
     return points
 
-
-# The stylesheet of charts: every colour is a variable with a value for light and one for dark.
 
 LIGHT = (
     "--chart-paper:#fff;--chart-ink:#1d2733;--chart-soft:#5a6675;--chart-grid:#e3e7ec;"

@@ -267,6 +267,7 @@ class SqlReadModel:
             crawl_at = await connection.scalar(_last_crawl(connection.dialect.name))
             size = await database_bytes(connection, self._address)
         return Overview(
+            pages=sum(count for state, count in counts.items() if state not in NOT_LISTED),
             states={state: counts.get(state.value, 0) for state in PageState},
             hosts=int(hosts or 0),
             latest=None if latest is None else _point(latest),

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.estimate import Floats, Ints
-from crawld.model.page import NOT_LISTED, PageState
+from crawld.model.page import PageState
 from crawld.model.signal import Source, bought_in_words
 from crawld.model.usage import NOTHING_SAID, PageUse, Usage
 from crawld.store.batch import FreshnessPoint
@@ -363,6 +363,7 @@ class CalibrationLine:
 class Overview:
     """How all pages stand."""
 
+    pages: int  # that are kept: neither retired nor other addresses of a page
     states: Mapping[PageState, int]
     hosts: int
     latest: FreshnessPoint | None
@@ -370,11 +371,6 @@ class Overview:
     last_crawl_at: float | None  # of the latest success
     database_bytes: int
     free_bytes: int | None = None  # on the disk of the database; None where that is a server's business
-
-    @property
-    def pages(self) -> int:
-        """Pages that are kept: neither retired nor other addresses of a page."""
-        return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
 
 
 class LivePages(Protocol):

@@ -20,7 +20,7 @@ from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.batch import Record
 from crawld.store.report import Reader
 from crawld.store.settings import StoredDemand

@@ -127,7 +127,7 @@ def test_the_summary_fits_and_shows_trouble_first(
         "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
         "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots", "hook_failing",
     ]  # fmt: skip
-    tables.print_lines(stats._lines(replace(facts, trouble=found)))
+    tables.print_lines(stats.summary_lines(replace(facts, trouble=found)))
     text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
     assert text.startswith("trouble the store cannot write since")
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
@@ -177,7 +177,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
         "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
         "crawl_delay_seconds": None, "turned_away": {},
     }  # fmt: skip
-    assert host._line(row) == f"h        1 page   {said} for 104 d, failed once"
+    assert host.host_line(row) == f"h        1 page   {said} for 104 d, failed once"
 
 
 def test_a_quiet_daemon_is_well() -> None:
@@ -212,7 +212,7 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     page |= explained(page, Answer(state="not_running"), NOW)
     assert page["reason"] == "not_running"
     assert {one["reason"] for one in page["reasons"]} == {"not_running", "host_blocked", "gone"}
-    explain._print(page)
+    explain.print_explanation(page)
     text = check(capsys.readouterr().out.splitlines(), width)
     assert LONG in re.sub(r"\n +", "", text)
     assert "crawld is not running" in text

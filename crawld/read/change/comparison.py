@@ -77,7 +77,7 @@ def compare(
     frame: HostFrame | None = None,
     noise: HostNoise = NO_NOISE,
 ) -> Comparison:
-    """Whether a page changed, by its rule; `noise` is what varies on many pages of its host.
+    """Tells whether a page changed, by its rule; `noise` is what varies on many pages of its host.
 
     Differences below `min_change` add up: the version they are compared with stays.
     """

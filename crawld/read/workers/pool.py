@@ -62,13 +62,11 @@ class PoolLimits:
 LIMITS = PoolLimits()
 
 
-# A queue that is fair by what tasks cost: start-time fair queueing, with costs that are known only afterwards.
-
 T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Tasks by payer."""
+    """Tasks by payer: start-time fair queueing, with costs that are known only afterwards."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[tuple[T, int]]] = {}
@@ -134,15 +132,13 @@ class FairQueue(Generic[T]):
             del self._waiting[payer], self._bytes[payer]
 
 
-# The pool's side of the worker processes: has the template fork them, asks them, and hears when they end.
-
 log = logging.getLogger(__name__)
 
 PASSED_ON = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """Variables of the daemon that workers see: others may hold secrets, as the database's password."""
 
 Ended = int | None
-"""How a worker ended: its status, the negative number of a signal, or None where nobody knows."""
+"""How a worker ended: its status, the negative number of a signal, or None where it is unknown."""
 Hear = Callable[[Answer | None, Ended], None]
 """Takes a worker's answer; None where it ended before it answered, and how."""
 
@@ -190,7 +186,7 @@ class WorkerProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of asyncio.Protocol: hand an answer over when it is complete.
 
-        A worker that says anything else than the answer to its task is not one of ours any more.
+        A worker that says anything else than the answer to its task is no longer trusted, and ends.
         """
         if self._answer is None:
             self._refuse("bytes that nothing asked for")
@@ -306,7 +302,7 @@ class Launcher:
             except ConnectionResetError:
                 message = b""
             if not message:
-                if not self._forks:  # else whoever waits for one says so
+                if not self._forks:  # else a caller waits and reports it
                     log.error("the process that starts workers has ended; it is started again when one is needed")
                 self._lost("the process that starts workers has ended")
                 return
@@ -315,7 +311,7 @@ class Launcher:
                 self._report(Confinement.of(numbers[0]))
             elif verb == "forked":
                 asked = self._forks.popleft()
-                if not asked.cancelled():  # else nobody holds the other end of its socket, and it ends
+                if not asked.cancelled():  # else its socket has no other end, and it ends
                     asked.set_result(int(numbers[0]))
             else:
                 self._ended(int(numbers[0]), int(numbers[1]))
@@ -333,7 +329,7 @@ class Launcher:
             worker.ended(status)
 
     def _lost(self, why: str) -> None:
-        """Forget the template: whoever waits for it or for a worker is told."""
+        """Forget the template and tell everything that waits for it or for a worker."""
         if self._control is not None:
             asyncio.get_running_loop().remove_reader(self._control)
             self._control.close()
@@ -351,7 +347,7 @@ P = ParamSpec("P")
 LARGE = 1 << 20
 """Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
 MOST_WAITING = 24 << 20
-"""Bytes that wait to be read in all. Beyond, whoever has most waiting loses the latest of it."""
+"""Bytes that wait to be read in all. Beyond it the payer with most waiting loses its latest."""
 GROWN = 48 << 20
 """Bytes by which a worker may have grown to be used again; a new one begins small."""
 
@@ -400,7 +396,7 @@ class WorkerPool:
         self._add_short()
 
     async def close(self) -> None:
-        """End all workers; whoever waits for one is told that reading failed."""
+        """End all workers; tasks that wait for one fail."""
         self._closed = True
         for task in self._starting:
             task.cancel()
@@ -412,15 +408,13 @@ class WorkerPool:
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for a worker."""
+        """Returns how many tasks wait for a worker."""
         return len(self._short) + len(self._long)
 
     @property
     def confinement(self) -> Confinement | None:
-        """Which layers of the kernel confine workers; None until the first was started."""
+        """Returns which layers of the kernel confine workers; None until the first was started."""
         return self._launcher.confinement
-
-    # -- lanes ------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, task: _Task) -> None:
         (self._long if task.long else self._short).put(task.payer, task, task.size)
@@ -470,7 +464,7 @@ class WorkerPool:
                 return await self._launcher.fork()
             except (OSError, MemoryError) as error:
                 why = error if str(error) else "out of memory"
-                log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - no fault of ours
+                log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - a trouble of the machine
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LIMITS.max_retry_seconds)
 
@@ -478,8 +472,6 @@ class WorkerPool:
         task = asyncio.get_running_loop().create_task(work)
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
-
-    # -- one task ---------------------------------------------------------------------------------------------------
 
     def _begin(self, worker: WorkerProcess, task: _Task) -> None:
         """Have a worker run a task."""
@@ -549,7 +541,7 @@ class WorkerPool:
 
     def _answer(self, task: _Task, answer: Answer) -> None:
         if task.answer.done():
-            return  # whoever asked is gone
+            return  # the caller is gone
         if isinstance(answer, Done):
             task.answer.set_result(answer.result)
         elif isinstance(answer, Raised):

@@ -50,8 +50,6 @@ class FollowingLimits:
 LIMITS = FollowingLimits()
 
 
-# The newest changes as an Atom feed (RFC 4287), for feed readers.
-
 XML_BANNED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
 """Characters that XML cannot hold."""
 

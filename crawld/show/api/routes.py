@@ -13,11 +13,9 @@ from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, add
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
 from crawld.show.api.refusals import Handler
-from crawld.show.report import Status, adapter
+from crawld.show.report import ForecastReport, Status, adapter
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
-
-# The OpenAPI 3.1 description, made from the models that check requests and write answers.
 
 SCHEMAS = "#/components/schemas/{model}"
 TOKEN = {"type": "http", "scheme": "bearer", "description": "What `crawld token` prints"}
@@ -160,7 +158,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Sequence[CalibrationLine],
     ),
     Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
-    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, dict[str, Any]),
+    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, ForecastReport),
     Endpoint(
         "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, Status
     ),

@@ -32,9 +32,6 @@ class PageLimits:
 LIMITS = PageLimits()
 
 
-# One page over time: its crawls, changes and signals, and how fresh its copy was by what is believed now.
-
-
 def timeline(view: PageView, now: float) -> Chart:
     """The chart; where nothing is believed yet, the events alone."""
     crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-LIMITS.max_crawls :]
@@ -212,6 +209,6 @@ def _worth(held: Explanation | None, now: float) -> Iterator[Fact]:
     yield "Fresh now", share(held.freshness)
     yield "Crawl value", f"{figure(held.value)} against a level of {figure(held.level)}"
     expected = held.expected_in_seconds
-    yield "Next crawl", "nobody can say" if expected is None else f"expected {age(now + expected, now)}"
+    yield "Next crawl", "not known" if expected is None else f"expected {age(now + expected, now)}"
     if held.host_ready_in_seconds:
         yield "Host", f"may be asked in {duration(held.host_ready_in_seconds)}"

@@ -30,8 +30,8 @@ from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, 
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
-from crawld.model.usage import IN_HEAD, IN_HEADERS, usage_of
 from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import usage_of
 from crawld.pages.page_set import PageSet
 from crawld.pages.status import Audits
 from crawld.read.change.comparison import NO_NOISE
@@ -350,8 +350,8 @@ class PageCrawls:
         before, agent = () if memory is None else memory.said, self._sender.robots.token
         in_headers = said_in_headers(outcome.headers, outcome.url, agent)
         if outcome.status == 304 and not in_headers:
-            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
-        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+            in_headers = tuple(one for one in before if one[0].in_headers)
+        in_head = tuple(one for one in before if one[0].in_head) if head is None else said_in_head(head, agent)
         said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
         return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
 

@@ -37,7 +37,6 @@ class UrlSyntax(NamedTuple):
     )
     """Most URLs are spelt as their target already: the parser leaves these characters as they are where no segment
     begins with a dot. Whether an origin is spelt as the parser spells it is asked once for all URLs of a site."""
-    begins_plain: re.Pattern[str] = re.compile(r"(https?://[a-z0-9.:-]{1,300})/")
     escaped_dot: re.Pattern[str] = re.compile("%2[eE]")
     """A segment may consist of them."""
     plain_origin: re.Pattern[str] = re.compile(r"(?=.{1,70}$)https?://(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)*[a-z]+")
@@ -106,9 +105,9 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """Scheme and authority of a URL: where its robots.txt is. Origins are remembered, not URLs, which can be long."""
-    found = SYNTAX.begins_plain.match(url)
-    if found and _is_origin(found[1]):
-        return found[1]
+    origin = url[: url.find("/", len("https://"), 310)]  # what is longer is parsed, and not remembered
+    if _is_origin(origin):
+        return origin
     scheme, _, host, _ = normalise(url).split("/", 3)
     return f"{scheme}//{host}"
 

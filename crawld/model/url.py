@@ -105,9 +105,9 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """Scheme and authority of a URL: where its robots.txt is. Origins are remembered, not URLs, which can be long."""
-    origin = url[: url.find("/", len("https://"), 310)]  # what is longer is parsed, and not remembered
-    if _is_origin(origin):
-        return origin
+    end = url.find("/", len("https://"), 310)  # what is longer is parsed, and not remembered
+    if end > 0 and _is_origin(url[:end]):
+        return url[:end]
     scheme, _, host, _ = normalise(url).split("/", 3)
     return f"{scheme}//{host}"
 

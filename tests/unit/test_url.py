@@ -117,6 +117,7 @@ def test_host_and_origin_name_who_is_asked() -> None:
     assert host_of("http://a.example:8080/") == "a.example:8080"
     assert host_of("http://[::1]:81/") == "[::1]:81"
     assert origin_of("https://a.example:8443/x?y") == "https://a.example:8443"
+    assert origin_of("https://a.example") == origin_of("https://a.example?y") == "https://a.example"
 
 
 @pytest.mark.parametrize(

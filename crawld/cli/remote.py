@@ -21,7 +21,7 @@ from urllib.parse import quote
 import click
 
 from crawld.main.settings import Settings, load
-from crawld.model.access import access_refused
+from crawld.model.access import access_refused, socket_path
 from crawld.model.errors import AccessError, CrawldError, StoreError
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class _ControlConnection(http.client.HTTPConnection):
         """Open the socket and note who listens."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.place))
+        with socket_path(self.place) as place:
+            self.sock.connect(place)
         if hasattr(socket, "SO_PEERCRED"):  # Linux
             told = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             self.pid, user, _ = struct.unpack("iII", told)
@@ -192,7 +193,7 @@ def ask(
 
 @lru_cache
 def is_fleet(database: str) -> bool:
-    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where that is unknown."""
+    """Tells whether the database is a fleet's, which any machine may ask; OutOfReachError where that is unknown."""
     if not database.startswith("postgres"):
         return False
     try:
@@ -235,7 +236,7 @@ def ask_at(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the daemon said, or that it is not running, or that it does not answer."""
+    """Answer of the daemon, or that it is not running or does not answer."""
 
     said: dict[str, Any] | None = None
     state: str = "running"  # running, not_running, not_answering

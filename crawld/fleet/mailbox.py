@@ -20,7 +20,7 @@ from crawld.model.web import Clock
 from crawld.pages.list_file import ListFile
 from crawld.pages.page_set import PageSet
 from crawld.show.control import Steering
-from crawld.signals.files import File, restored
+from crawld.signals.schedule import File, restored
 from crawld.signals.websub import Subscriptions, acceptance, confirmation, feed_of, is_token
 
 

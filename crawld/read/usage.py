@@ -24,15 +24,16 @@ def told_in_header(value: str | None, agent: str) -> frozenset[str]:
     """The directives of `X-Robots-Tag` for us: those for all robots and those after our name in a line."""
     found: set[str] = set()
     with_value = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
-    for line in (value or "").split("\n")[:100]:
-        ours = True
-        for part in re.split(r"[,;]", line)[:100]:
-            name, colon, rest = part.partition(":")
-            words = part
-            if colon and name.strip().lower() not in with_value and not name.lstrip()[:1].isdigit():  # not of a time
-                ours, words = name.strip().lower() == agent.lower(), rest
-            if ours:
-                found.update(directives(words))
+    ours = True
+    for part in re.split(r"[,;]", value or "")[:100]:
+        name, colon, rest = part.partition(":")
+        words = part
+        if not part.strip():  # the end of a line
+            ours = True
+        elif colon and name.strip().lower() not in with_value and not name.lstrip()[:1].isdigit():  # not of a time
+            ours, words = name.strip().lower() == agent.lower(), rest
+        if ours:
+            found.update(directives(words))
     return _spelt_out(found)
 
 
@@ -98,7 +99,7 @@ class RobotsUsage:
 
 
 def _matcher(path: str) -> RuleMatcher | None:
-    """Whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
+    """Tells whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
     packed = None if path in {"", "/", "*", "/*"} else pack_rules([Rule(False, path)])
     return None if packed is None else RuleMatcher(packed)
 

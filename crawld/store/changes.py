@@ -89,19 +89,18 @@ async def _gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[
 class Renewed:
     """The versions that bodies renew which no change brought: each stays the version it was."""
 
-    def __init__(self, pages: Sequence[int]) -> None:
-        self._pages = pages
+    def __init__(self) -> None:
         self._kept: dict[int, int] = {}
         self._changed: dict[int, int] = {}
 
-    async def read(self, connection: AsyncConnection) -> None:
-        """Look at the copies, before any is deleted, and at the changes so far."""
-        if not self._pages:
+    async def read(self, connection: AsyncConnection, pages: Sequence[int]) -> None:
+        """Look at the copies of these pages, before any is deleted, and at their changes so far."""
+        if not pages:
             return
         body, change = tables.bodies.c, tables.changes.c
-        self._kept = await _latest(connection, self._pages, body.version, body.page_id, body.version.is_not(None))
+        self._kept = await _latest(connection, pages, body.version, body.page_id, body.version.is_not(None))
         told = change.verdict.not_in(WITHOUT_COPY)
-        self._changed = await _latest(connection, self._pages, change.id, change.page_id, told)
+        self._changed = await _latest(connection, pages, change.id, change.page_id, told)
 
     def add(self, told: Rows, first: int) -> None:
         """These changes were written, numbered from `first` on."""

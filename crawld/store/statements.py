@@ -156,9 +156,9 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
         change.change,
         change.still,
         change.gone_since,
-        storable(change.title),
-        storable(change.language),
-        storable(change.content_type),
+        change.title and storable(change.title),
+        change.language and storable(change.language),
+        change.content_type and storable(change.content_type),
         change.turned_away,
         change.failures,
         change.crawls,
@@ -183,9 +183,10 @@ async def update_pages(connection: AsyncConnection, batch: Batch) -> None:
     await UPDATE_QUIET.run(connection, quiet, each=True)
     await UPDATE.run(connection, met, each=True)
     await COUNT_SIGNALS.run(connection, signalled)
-    aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
-    await ALIAS.run(connection, aliases)
-    await ALIAS_OF_ALIAS.run(connection, [row for row in aliases if row[1] is not None])
+    if batch.aliases:
+        aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
+        await ALIAS.run(connection, aliases)
+        await ALIAS_OF_ALIAS.run(connection, [row for row in aliases if row[1] is not None])
 
 
 # What is known of hosts, by their names: written over what was known, or as a host that is new.
@@ -195,8 +196,6 @@ _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
 
 async def put_hosts(connection: AsyncConnection, scope: WriteScope | None, hosts: Sequence[HostState]) -> None:
     """Insert hosts, or overwrite what is known of them."""
-    if not hosts:
-        return
     if scope is None:
         rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in hosts]
         await run(connection, _put_host(connection.dialect.name), rows)
@@ -262,7 +261,8 @@ async def write(
     Rows that writers of several shards share, the counts of a day and the number of the last change, come last.
     """
     dialect = connection.dialect.name
-    await put_hosts(connection, scope, list(batch.hosts.values()))
+    if batch.hosts:
+        await put_hosts(connection, scope, list(batch.hosts.values()))
     if batch.robots:
         await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
     if batch.signals:
@@ -270,7 +270,7 @@ async def write(
     told = await told_changes(connection, batch) if batch.changes else []
     await update_pages(connection, batch)
     if batch.memories:
-        await PUT_VERSIONS.run(connection, [version_row(memory) for memory in batch.memories.values()])
+        await PUT_VERSIONS.run(connection, list(map(version_row, batch.memories.values())))
     if batch.polls:
         await _write_polls(connection, scope, batch.polls)
     if batch.gains:
@@ -285,17 +285,18 @@ async def write(
         await run(connection, put_of_host(dialect, tables.frame_changes), rows)
     if batch.points:
         await _write_points(connection, batch.points.values())
-    renewed = Renewed([row["page_id"] for row in bodies if row["change"] is None])
-    await renewed.read(connection)
+    renewed = Renewed()
     if bodies:
+        await renewed.read(connection, [row["page_id"] for row in bodies if row["change"] is None])
         await _make_room(connection, batch, bodies, only_latest=only_latest)
     if batch.calibration:
-        sums = sorted((*key, *counts) for key, counts in batch.calibration.items())
-        await ADD_CALIBRATION.run(connection, sums)
+        await ADD_CALIBRATION.run(connection, [(*key, *counts) for key, counts in sorted(batch.calibration.items())])
     first = await write_changes(connection, told, scope) if told else 0
-    renewed.add(told, first)
-    await INSERT_BODIES.run(connection, [_body_fields(row, renewed, first) for row in bodies])
-    await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
+    if bodies:
+        renewed.add(told, first)
+        await INSERT_BODIES.run(connection, [_body_fields(row, renewed, first) for row in bodies])
+    if batch.unarchived:
+        await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
 
 
 async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:

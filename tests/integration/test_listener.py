@@ -24,9 +24,10 @@ from crawld.main.settings import load
 from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
 from crawld.show.api import access, copies, refusals
-from crawld.show.api import public as connections
+from crawld.show.api import refusals as connections
 from crawld.show.api.app import ControlServer
 from crawld.show.api.listener import Listener
+from crawld.show.api.public import PublicServer
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, running, until
 from tests.support.process import HANG_SECONDS, command, free_port, settings
@@ -310,10 +311,8 @@ async def test_a_stop_leaves_no_socket_open_however_early_it_comes(tmp_path: Pat
     opened = 0
     for steps in range(12):
         listener, port = Listener(), free_port()
-        public = connections.PublicServer(
-            lambda first: web.Application(middlewares=[first]), f"127.0.0.1:{port}", listener
-        )
-        control = ControlServer(assembly._api_parts(), tmp_path / f"{steps}.sock", assembly.listener)
+        public = PublicServer(lambda first: web.Application(middlewares=[first]), f"127.0.0.1:{port}", listener)
+        control = ControlServer(assembly.api_parts(), tmp_path / f"{steps}.sock", assembly.listener)
         await _cancelled_after(steps, public.run())
         with socket.create_server(("127.0.0.1", port)):
             opened += 1

@@ -12,8 +12,9 @@ import pytest
 
 from crawld.model.errors import InputError, TooCostlyError
 from crawld.read.workers.messages import signature_of
-from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, Launcher, WorkerPool, WorkerProcess
+from crawld.read.workers.pool import LIMITS, FairQueue, Launcher, WorkerPool, WorkerProcess
 from crawld.read.workers.worker import Limits
+from tests.support.process import runs
 
 MODULES = ("tests.unit.test_workers",)
 
@@ -119,11 +120,13 @@ async def test_two_long_tasks_take_turns(pool: WorkerPool) -> None:
 
 async def test_what_waits_is_bounded(pool: WorkerPool) -> None:
     """Who has most waiting loses the latest of it; others lose nothing."""
-    body = b"x" * LARGE
-    many = [asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((MOST_WAITING // LARGE) + 5)]
+    body = b"x" * LIMITS.large
+    many = [
+        asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((LIMITS.max_waiting // LIMITS.large) + 5)
+    ]
     modest = asyncio.create_task(pool.run("modest", measure, body))
     found = await asyncio.gather(*many, return_exceptions=True)
-    assert (await modest)[0] == LARGE
+    assert (await modest)[0] == LIMITS.large
     assert 1 <= sum(isinstance(one, TooCostlyError) for one in found) <= 6
 
 
@@ -145,10 +148,10 @@ async def test_closing_ends_every_process() -> None:
     await pool.close()
     assert [type(one) for one in await asyncio.gather(*waiting, return_exceptions=True)] == [TooCostlyError] * 2
     for _ in range(100):
-        if not Path(f"/proc/{worker}").exists():
+        if not runs(worker):
             break
         await asyncio.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert not runs(worker)
 
 
 def test_the_queue_is_fair_by_cost() -> None:

@@ -315,7 +315,7 @@ async def test_listed_pages_are_visited_before_the_late_share(tmp_path: Path) ->
         entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in named)
         schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
         found = f'<urlset xmlns="{schema}">{entries}</urlset>'
-        site.pages["/sitemap.xml"] = answer(found.encode(), **{"Content-Type": "text/xml"})
+        site.pages["/sitemap.xml"] = answer(found, content_type="text/xml")
         site.robots[site.address()] = f"Sitemap: {site.url('/sitemap.xml')}\n"
         async with following(tmp_path, site, sitemaps="auto", bandwidth="50/s"):
             await until(lambda: set(named) <= {seen.path for seen in site.log})

@@ -56,7 +56,7 @@ class LinkLimits:
     """Everything that bounds what a site can make us keep."""
 
     links_kept: int = 200  # of one page, besides those that found a page
-    first_with_query: int = 8  # addresses of one shape before their texts have proved anything
+    first_with_query: int = 8  # addresses of one shape, or steps in one, before their texts have proved anything
     first_in_path: int = 100  # the same where numbers in the path differ; at least a quarter of the site's limit
     forms_of_path: int = 20  # sets of parameters of one path
     growth: int = 2  # further addresses for each one whose text was new
@@ -98,22 +98,26 @@ class Shapes:
     def is_find(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
         """Tells whether an address found on a page counts as a new page, rather than as one more step of a calendar.
 
-        Parameters count where they have led to new texts, the shape of the page itself where a list or a sitemap has
-        it too, or where no more than one link leads from such a page to this one.
+        Parameters count where they have led to new texts.
         """
-        if shape is None:
-            return True
-        if shape.names and 2 * self._new_looks[shape.names] <= self._looks[shape.names]:
-            return False
-        return shape != on or depth <= 1 or shape in self._listed
+        proven = shape is None or not shape.names or 2 * self._new_looks[shape.names] > self._looks[shape.names]
+        return proven and not self._is_step(shape, on, depth)
 
-    def admits(self, shape: UrlShape | None) -> bool:
-        """Tells whether a further address of that shape may join."""
+    def _is_step(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
+        """Tells whether an address has the shape of the page that it is on, which no list or sitemap has.
+
+        A page that a listed one links to may be the first of many; those behind it are steps.
+        """
+        return shape is not None and shape == on and depth > 1 and shape not in self._listed
+
+    def admits(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
+        """Tells whether a further address of that shape may join, found on a page of a shape and depth."""
         if shape is None:
             return True
         if shape.names and shape not in self._admitted and self._forms[shape.path] >= LIMITS.forms_of_path:
             return False
-        first = LIMITS.first_with_query if shape.names else self._first_in_path
+        few = shape.names or self._is_step(shape, on, depth)
+        first = LIMITS.first_with_query if few else self._first_in_path
         looks = self._looks[shape.names]
         if shape.names and looks >= LIMITS.looks_at_names and self._new_looks[shape.names] < LIMITS.new_share * looks:
             first = 1
@@ -513,7 +517,7 @@ class SiteLinks:
                     linked.append(target.page_id)
                 elif depth < site.given.depth and self._may_join(target, url, now):
                     shape = shape_of(url)
-                    if not site.shapes.admits(shape):
+                    if not site.shapes.admits(shape, own, depth):
                         waits.add(shape)
                     elif len(wanted) >= room:
                         waits.add(None)
@@ -527,7 +531,7 @@ class SiteLinks:
             kept = [*linked[: LIMITS.links_kept], *found]
             await self._links.write(page.id, kept, dict.fromkeys(found, depth + 1), deferred=bool(waits))
             self._deferred.pop(page.id, None)
-            if any(shape is not None and site.shapes.admits(shape) for shape in waits):
+            if any(shape is not None and site.shapes.admits(shape, own, depth) for shape in waits):
                 self._due.append(page.id)  # visits meanwhile have made room
             elif waits:
                 self._deferred[page.id] = waits

@@ -120,6 +120,13 @@ def calendar() -> Behaviour:
     return serve
 
 
+def month_of(month: int) -> Behaviour:
+    """A month of such a calendar with a path of its own."""
+    days = "".join(f"<td>{day}</td>" for day in range(1, 29))
+    links = "".join(f'<a href="/docs/year/{n}">{n}</a>' for n in range(month - 5, month + 6))
+    return html(f"<html><body><h1>Month {month}</h1><table><tr>{days}</tr></table>{links}</body></html>")
+
+
 def sessions(title: str, *links: str) -> Behaviour:
     """A page that gives every reader links of their own."""
 
@@ -143,8 +150,9 @@ async def test_endless_addresses_are_bounded_by_their_shape(tmp_path: Path) -> N
             )
 
         site.pages |= {
-            "/docs/": linking("start", "cal?month=1", "shop", *items),
+            "/docs/": linking("start", "cal?month=1", "year/250", "shop", *items),
             "/docs/cal": calendar(),
+            **{f"/docs/year/{month}": month_of(month) for month in range(500)},
             "/docs/shop": sessions("shop", "/docs/cart", "/docs/about", "/docs/shop"),
             "/docs/cart": sessions("cart", "/docs/cart", "/docs/about"),
             "/docs/about": sessions("about", "/docs/shop"),
@@ -156,6 +164,7 @@ async def test_endless_addresses_are_bounded_by_their_shape(tmp_path: Path) -> N
             await until(lambda: len(site.log) > asked + 200)
         months = {seen.target for seen in site.visits("/docs/cal")}
         assert 4 <= len(months) <= 30
+        assert 4 <= len({seen.path for seen in site.log if seen.path.startswith("/docs/year/")}) <= 30
         for path in ("/docs/shop", "/docs/cart", "/docs/about"):
             assert len({seen.target for seen in site.visits(path)}) <= 12
 
@@ -271,6 +280,12 @@ def test_steps_of_a_calendar_are_no_finds() -> None:
     shapes.listed(month)
     assert shapes.is_find(month, month, 2)
     assert not shapes.is_find(item, None, 1)
+    day = shape_of("https://example.org/2026/11/18")
+    for _ in range(8):
+        assert shapes.admits(day, day, 2)
+        shapes.joined(day)
+    assert not shapes.admits(day, day, 2)
+    assert shapes.admits(day, day, 1)
     shapes.visited(item, novel=True)
     assert shapes.is_find(item, None, 1)
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from crawld.choose.pacer import Share
-from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes
+from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes, WaitingKind
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
@@ -263,10 +263,10 @@ def test_kinds_of_pages_that_lead_on_come_first() -> None:
         site.visited(f"https://example.org/{url}", 1, brought)
         assert kind.promising is (brought > 0)
     assert line_of(site) == [5, 1, 3]
-    deeper = site.kind("https://example.org/b/z", 2)
-    assert deeper.promising  # as those one link nearer, until one was visited
-    deeper.begun = 1
-    assert not deeper.promising
+    nearer = site.kind("https://example.org/b/z", 1)
+    assert site.kind("https://example.org/b/z", 2).promising  # as those one link nearer, until one was visited
+    assert not WaitingKind("", nearer, begun=1).promising
+    assert not WaitingKind("", nearer, begun=60, brought=1).promising  # most are not there, or lead nowhere
 
 
 def test_steps_of_a_calendar_are_no_finds() -> None:

@@ -38,9 +38,28 @@ class PageSetLimits:
     young_objects: int = 10_000
     """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy
     daemon."""
+    mapped_bytes: int = 1 << 20
+    """Size from which glibc maps a block by itself and unmaps it once free; left alone, it raises this to 32 MB."""
+    heaps: int = 2
+    """Heaps that the threads share; glibc's own eight for each core each keep what was freed within them."""
 
 
 LIMITS = PageSetLimits()
+
+_MAPPED, _HEAPS = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's malloc.h
+
+
+def bound_waste() -> None:
+    """Have freed memory given back to the system, and the garbage collector run seldom.
+
+    Columns of a million pages are copied now and then, in several threads; without this a third of the daemon's memory
+    were holes that such copies left.
+    """
+    gc.set_threshold(LIMITS.young_objects)
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        tune(_MAPPED, LIMITS.mapped_bytes)
+        tune(_HEAPS, LIMITS.heaps)
 
 
 def give_back() -> None:
@@ -106,7 +125,7 @@ class PageSet:
         Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
         age of their copies is unknown.
         """
-        gc.set_threshold(LIMITS.young_objects)
+        bound_waste()
         gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
         count = await self._restore(now)
         gc.freeze()

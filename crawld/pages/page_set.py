@@ -91,7 +91,7 @@ class PageSet:
         """`on_listed` is told of pages that links alone had kept before they were listed."""
         self._index = index
         self.aliases = aliases or Aliases(pages, scheduler, index)
-        self._unindexed: list[int] = []  # ids of pages
+        self._unindexed: Ints = np.zeros(0, dtype=np.int64)  # ids of pages
         self._store = store
         self._pages = pages
         self._scheduler = scheduler
@@ -153,7 +153,7 @@ class PageSet:
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)
-        self._unindexed = self._pages.ids()
+        self._unindexed = self._scheduler.ids()
         _check_clock(newest, now)
         return count
 
@@ -249,15 +249,15 @@ class PageSet:
     @property
     def indexed(self) -> bool:
         """Tells whether signals can find every page that was restored."""
-        return not self._unindexed
+        return not len(self._unindexed)
 
     async def index(self) -> None:
         """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
-        while self._unindexed:
-            some = self._unindexed[-LIMITS.indexed_at_once :]
+        while len(self._unindexed):
+            some = self._unindexed[-LIMITS.indexed_at_once :].tolist()
             self._index.put([page for page_id in some if (page := self._pages.get(page_id)) is not None])
             self.aliases.more_listed()
-            del self._unindexed[-LIMITS.indexed_at_once :]
+            self._unindexed = self._unindexed[: -LIMITS.indexed_at_once]
             await asyncio.sleep(LIMITS.index_pause)
         await asyncio.to_thread(give_back)
 

@@ -7,6 +7,7 @@ instead, and such pages are told apart by exact values.
 """
 
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ class CandidatesLimits:
     """Numbers that bound and tune this module."""
 
     huge: float = 1e250
+    singly: int = 16  # pages up to which models are made in plain floats
     rounding: float = 1e-10  # relative, far above what a value's own rounding can do
 
 
@@ -32,9 +34,10 @@ _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a mo
 
 def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
     """Models of pages from now on, one a column, and when each may be picked."""
-    page = pages.take(rows)
     pages.evaluations += len(rows)
-    *beliefs, last, boost, not_before, _ = page
+    if len(rows) <= LIMITS.singly and (made := _singly(valuation, pages.table[rows].tolist(), now)) is not None:
+        return made
+    *beliefs, last, boost, not_before, _ = pages.take(rows)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
     value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*beliefs))
@@ -49,6 +52,25 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
             LIMITS.rounding * LIMITS.huge,
         )
     return made
+
+
+def _singly(valuation: Valuation, pages: list[list[float]], now: float) -> Floats | None:
+    """The same of few pages, given by their rows of the table; None where the valuation has no plain floats."""
+    made: list[tuple[float, ...]] = []
+    for mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ in pages:
+        at = max(now, last)
+        found = valuation.taylor_of(at - last, boost, (heard * mu, alpha, shape, kappa, gamma))
+        if found is None:
+            return None
+        value, slope, curvature, third = found
+        if heard < 1:
+            deaf = valuation.taylor_of(at - last, 0.0, ((1 - heard) * mu, deaf_alpha, deaf_shape, 0.0, 0.0))
+            assert deaf is not None, "a valuation has plain floats for all pages or none"
+            value, slope, curvature, third = map(add, found, deaf)
+        if value >= LIMITS.huge:
+            value, slope, curvature, third = LIMITS.huge, 0.0, 0.0, 0.0
+        made.append((at, value, slope, 0.5 * curvature, third / 6, LIMITS.rounding * value, not_before))
+    return np.array(made).T
 
 
 def highest(made: Floats, at: float) -> Floats:
@@ -99,7 +121,7 @@ class Candidates:
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""
-        place = self._place[row]
+        place = self._place.item(row)
         if place >= 0:
             self._place[row] = self.row[place] = -1
             self._models[_VALUE, place] = GONE
@@ -124,7 +146,7 @@ class Candidates:
         if ready_at is not None:
             closed = ready_at.take(self._host[: self.size]) > now
             lowest = np.where(closed, GONE, lowest)
-        least = float(lowest.max(initial=GONE))
+        least = float(np.maximum.reduce(lowest, initial=GONE))
         if least == GONE:
             return np.zeros(0, dtype=np.int64), 0.0
         leading = self._highest >= least

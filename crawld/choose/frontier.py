@@ -103,12 +103,15 @@ class Frontier(ValueChooser):
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added; that of a page never crawled changes nothing."""
         pages = self.pages
-        never_crawled = self._due.holds(row) and np.isnan(pages.last[row])
         pages.boost[row] = boost
-        if not never_crawled and row not in self._changed and pages.state[row] == WAITING:
+        if row in self._changed or pages.state.item(row) != WAITING:
+            return
+        if self._due.holds(row):
+            if np.isnan(pages.last[row]):
+                return
             self._due.remove(row)
-            self._bounds.forget(row)
-            self._changed[row] = None
+        self._bounds.forget(row)
+        self._changed[row] = None
 
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
@@ -148,7 +151,7 @@ class Frontier(ValueChooser):
         rows, valued = list(self._changed), []
         self._changed.clear()
         for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
-            *_, not_before, due = page
+            not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))
             if due <= self._bounds.horizon:

@@ -84,11 +84,12 @@ class Bounds:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        more = rows - len(self.expiry)
-        if more > 0:
+        have = len(self.expiry)
+        if rows > have:
             self.candidates.fit(rows)
-            self.expiry = np.concatenate([self.expiry, np.full(more, np.inf)])
-            self.ceiling = np.concatenate([self.ceiling, np.full(more, -np.inf)])
+            expiry, ceiling = np.full(rows, np.inf), np.full(rows, -np.inf)
+            expiry[:have], ceiling[:have] = self.expiry, self.ceiling
+            self.expiry, self.ceiling = expiry, ceiling
 
     def forget(self, row: int) -> None:
         """Let a page have neither bound nor model."""

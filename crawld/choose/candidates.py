@@ -100,7 +100,9 @@ class Candidates:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        self._place = np.concatenate([self._place, np.full(rows - len(self._place), -1, dtype=np.int32)])
+        place = np.full(rows, -1, dtype=np.int32)
+        place[: len(self._place)] = self._place
+        self._place = place
 
     def models(self) -> Floats:
         """The models of all places, to read; of those left behind the value is -inf."""

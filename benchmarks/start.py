@@ -215,6 +215,8 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
         watch.figures["rows_deleted"] = await prune_all(daemon)
     with lines.open("a", encoding="ascii") as more:
         more.write(f"{url(0, 80)}?one-more\n")
+    while not daemon.page_set.indexed:  # that goes on for a while after the first request
+        await asyncio.sleep(LIMITS.look_seconds)
     daemon.crawler.change_bandwidth(0.0)  # or the slots of these seconds would count as the reload's
     with watch.step("reload"):
         result = await daemon.reload()

@@ -21,7 +21,7 @@ from crawld.fleet.pacing import DatabaseClock, GrantDoor, GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.status import FleetHistory
-from crawld.fleet.steering import ChangeWatch, FleetReads, FleetSteering
+from crawld.fleet.steering import FleetReads, FleetSteering
 from crawld.fleet.store.fleet_store import Revision, SharedSettings, SqlFleetStore
 from crawld.fleet.store.ledger import SqlLedger
 from crawld.fleet.store.shard_store import SqlShardStore
@@ -132,13 +132,12 @@ async def _first(shared: SharedSettings, own: Settings, worker: str) -> Revision
 
 
 class FleetControl:
-    """Open it with `start`, and let `run` run; `tell` is told of changes, whichever worker committed them."""
+    """Open it with `start`, and let `run` run."""
 
     def __init__(
         self,
         settings: Settings,
         clock: Clock,
-        tell: Callable[[], None],
         rules: DigestRules,
         *,
         healthy: Callable[[], bool],
@@ -146,16 +145,15 @@ class FleetControl:
     ) -> None:
         self.store = SqlFleetStore(settings.database, clock.monotonic)
         self.steering = FleetSteering(self.store, terms_of(settings), clock, rules, healthy=healthy, reload=reload)
-        self._watch = ChangeWatch(self.store, tell)
 
     async def start(self) -> None:
         """Open the database; StoreError where it is no fleet's."""
         await self.store.start()
 
     async def run(self) -> None:
-        """Wake those who wait for changes, until cancelled; then close the database."""
+        """Wait until cancelled, then close the database."""
         try:
-            await self._watch.run()
+            await asyncio.Event().wait()
         finally:
             await asyncio.shield(self.store.close())
 
@@ -213,7 +211,6 @@ class FleetAssembly(Assembly):
         self.fleet = FleetControl(
             settings,
             self.clock,
-            self.store.changes.tell,
             self.reloader.rules,
             healthy=self.steering.healthy,
             reload=self._reload_worker,

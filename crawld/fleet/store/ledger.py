@@ -56,6 +56,7 @@ class Beat:
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
     free: int = 0  # shards that no worker holds
     level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
+    last_change: int = 0  # the number of the fleet's latest change
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
     duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
@@ -88,6 +89,7 @@ LIMITS = LedgerLimits()
 SETTINGS = {
     "application_name": "crawld fleet",
     "jit": "off",  # takes longer than any of our statements
+    "plan_cache_mode": "force_generic_plan",  # so does the planning of a beat
     "synchronous_commit": "on",  # a lease that a crash of the server forgets would be given out twice
 }
 
@@ -288,6 +290,7 @@ class SqlLedger:
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
             level=found["level"],
+            last_change=found["last_change"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
             taken=frozenset(found["taken"]),

@@ -70,6 +70,7 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     (SELECT count(*) FROM live WHERE NOT draining) AS workers,
     (SELECT count(*) FROM fleet_shards s WHERE NOT EXISTS (SELECT FROM live WHERE live.id = s.worker)) AS free,
     coalesce((SELECT level FROM fleet_rounds ORDER BY number DESC LIMIT 1), 0) AS level,
+    (SELECT value FROM fleet_counters WHERE name = 'changes') AS last_change,
     ARRAY(SELECT id FROM held ORDER BY id) AS held_ids,
     ARRAY(SELECT epoch FROM held ORDER BY id) AS held_epochs,
     ARRAY(SELECT round FROM granted ORDER BY round) AS grant_rounds,
@@ -209,7 +210,23 @@ SELECT w.name FROM fleet_shards s JOIN fleet_workers w ON w.id = s.worker
 WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
 """
 
-LAST_CHANGE = "SELECT value FROM fleet_counters WHERE name = 'changes'"
+WRITE_CHANGES = """
+WITH counted AS (
+    UPDATE fleet_counters SET value = value + cardinality($1::bigint[]) WHERE name = 'changes'
+    RETURNING value - cardinality($1::bigint[]) AS last, set_config('synchronous_commit', 'on', true)
+), told AS (
+    INSERT INTO changes (id, page_id, at, verdict, magnitude, moved_to)
+    SELECT counted.last + c.place, c.page_id, c.at, c.verdict, c.magnitude, c.moved_to
+    FROM counted, unnest($1::bigint[], $2::float8[], $3::text[], $4::float8[], $5::text[])
+        WITH ORDINALITY AS c(page_id, at, verdict, magnitude, moved_to, place)
+)
+INSERT INTO bodies (page_id, at, content_type, size, zstd, version)
+SELECT b.page_id, b.at, b.content_type, b.size, b.zstd, coalesce(b.version, counted.last + 1 + b.change)
+FROM counted, unnest($6::bigint[], $7::float8[], $8::text[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[])
+    AS b(page_id, at, content_type, size, zstd, version, change)
+"""
+"""One statement of a worker's commit. Readers rely on a number once seen: the commit waits for the disk, and for all
+that was committed before."""
 
 COUNT_PAGES = "SELECT reltuples::bigint AS pages FROM pg_class WHERE oid = 'pages'::regclass"
 """As of the last time that the server looked at the table."""

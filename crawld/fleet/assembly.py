@@ -16,7 +16,7 @@ from crawld.crawl.pushes import Others
 from crawld.crawl.reads import FreshReads
 from crawld.fleet.duties import Duty, FleetDaemon
 from crawld.fleet.learner import ShardLearner, SharedPriors
-from crawld.fleet.mailbox import FleetList, Mailbox, Outbox
+from crawld.fleet.mailbox import FleetList, HostTurns, Mailbox, Outbox
 from crawld.fleet.pacing import DatabaseClock, GrantDoor, GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
@@ -193,6 +193,7 @@ class FleetAssembly(Assembly):
             shards=lambda: self.ledger.shards,
             learner=self.learner,
         )
+        self.crawler.admission.elsewhere = HostTurns(self.ledger, self.pages, self.shard_set.shard, self.clock)
         self.shared = SharedSettings(settings.database)
         self.page_set.keeps = self.shard_set.keeps
         reporter = Reporter(

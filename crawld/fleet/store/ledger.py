@@ -7,12 +7,15 @@ So a shard is free once its worker has ended, and never while a renewal of it ca
 
 import asyncio
 import json
+import math
 import secrets
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from crawld.choose.chooser import Bid
+from crawld.crawl.admission import Booking
 from crawld.fleet.auction import clear
 from crawld.fleet.mail import Mail
 from crawld.fleet.store import statements
@@ -63,6 +66,18 @@ class Beat:
     taken: frozenset[str] = frozenset()  # duties that other live workers have
 
 
+@dataclass(frozen=True, slots=True)
+class TurnWanted:
+    """A request to a host that other workers may ask as well; in seconds."""
+
+    host: str
+    shard: int
+    delay: float  # between two requests to the host, as far as the asker knows
+    gaps: int  # as many delays lie between such requests where the host has pages: most are for those
+    late: float  # by which the request may leave after its turn has come
+    longest: float  # for which a turn is waited for
+
+
 class LeaseLostError(Exception):
     """The lease expired before it was renewed; the worker may rejoin with a new id."""
 
@@ -79,6 +94,10 @@ class LedgerLimits:
     """A worker that has just come, or came back after a silence, claims only its own: the others may be about to
     return."""
     max_mail: int = 1_000
+    heard_seconds: float = 2.0
+    """In which a worker has surely read its mail: two beats."""
+    turn_places: int = 1 << 16
+    """Hosts whose turns are kept apart; those that share a place wait for each other."""
     namesake_looks: int = 5
     """Looks, half a beat apart, at whether a worker of the same name still beats."""
 
@@ -340,6 +359,18 @@ class SqlLedger:
         if mail:
             shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
             await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])
+
+    async def book(self, wanted: TurnWanted) -> Booking:
+        """Book the next turn of the whole fleet at a host; where it comes too late, nothing, and when to ask again."""
+        place = zlib.crc32(wanted.host.encode()) % LIMITS.turn_places
+        found = await self._verbs.row(
+            statements.TURN, place, wanted.host, wanted.shard, wanted.delay, wanted.late, LIMITS.heard_seconds,
+            float(wanted.gaps), wanted.longest,
+        )  # fmt: skip
+        assert found is not None  # noqa: S101 - it is one row
+        if found["at"] is None:
+            return Booking(math.inf if found["blocked"] else found["earliest"], None)
+        return Booking(found["at"], found["at"] + wanted.late)
 
     def _grant(self, number: int, rate: float) -> Grant:
         return Grant(number, number * self._round, (number + 1) * self._round, rate)

@@ -181,6 +181,34 @@ INSERT INTO fleet_mail (shard, kind, body)
 SELECT shard, kind, body FROM unnest($1::integer[], $2::text[], $3::text[]) AS m(shard, kind, body)
 """
 
+TURN = f"""
+WITH t AS MATERIALIZED (SELECT {NOW} AS now), known AS (
+    SELECT greatest(coalesce(h.delay, h.crawl_delay, 0), $4::float8) AS delay, h.blocked,
+        greatest(h.asked_until, h.blocked_until) AS until,
+        EXISTS (SELECT FROM pages p WHERE p.host_id = h.id AND p.state <> 'retired') AS paged
+    FROM hosts h WHERE h.name = $2::text
+), asked AS MATERIALIZED (
+    SELECT k.paged, k.blocked, k.delay * CASE WHEN k.paged THEN $7::float8 ELSE 1 END + $5::float8 AS step,
+        greatest(k.until, t.now + CASE WHEN k.paged THEN $6::float8 + k.delay ELSE 0 END) AS earliest
+    FROM t, known k
+    UNION ALL SELECT false, false, $4 + $5, t.now FROM t WHERE NOT EXISTS (SELECT FROM known)
+), booked AS (
+    INSERT INTO fleet_turns AS f (place, next)
+    SELECT $1::integer, earliest + step FROM asked, t WHERE NOT blocked AND earliest <= t.now + $8::float8
+    ON CONFLICT (place) DO UPDATE SET next = greatest(f.next + (SELECT step FROM asked), excluded.next)
+        WHERE f.next <= (SELECT now FROM t) + $8
+    RETURNING next
+), told AS (
+    INSERT INTO fleet_mail (shard, kind, body)
+    SELECT $3::integer, 'turn', json_build_object('host', $2, 'at', next - step, 'until', next - step + $5)::text
+    FROM booked, asked WHERE paged
+)
+SELECT blocked, (SELECT next FROM booked) - step AS at,
+    greatest(earliest, (SELECT next FROM fleet_turns WHERE place = $1)) AS earliest
+FROM asked
+"""
+"""Where the host has pages, their worker asks it too, and is told in time to leave room."""
+
 VIEW = f"""
 SELECT fleet.shards, fleet.bandwidth AS made_with, {NOW} AS now, {BANDWIDTH} AS bandwidth,
     (SELECT value::float8 FROM settings WHERE name = 'bandwidth') AS steered,

@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from benchmarks.fleet_drills import Drills
-from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
+from benchmarks.fleet_record import COMMITTED, STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.shards import shard_of_host
@@ -164,8 +164,7 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
     try:
         asked_to = await connection.fetchval("SELECT max(cursor) FROM hooks")
         first = min(numbers, default=0)  # a hook is told from the moment on in which it is first opened
-        rows = await connection.fetch("SELECT id FROM changes WHERE id BETWEEN $1 AND $2", first, asked_to)
-        told = {row[0] for row in rows}
+        committed = dict(await connection.fetch(COMMITTED, first, asked_to))
         waiting = {row[0] for row in await connection.fetch("SELECT change FROM deliveries")}
         retired = await connection.fetchval("SELECT count(*) FROM pages WHERE state = 'retired'")
     finally:
@@ -173,12 +172,18 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
     times = [began, *(at for at in ear.times if began <= at <= ended), ended]
     asked = [began, *(at for at in run.site.times if began <= at <= ended), ended]
     silence, unasked = (max(after - before for before, after in pairwise(some)) for some in (times, asked))
+    ahead, told = time.time() - time.monotonic(), dict[int, float]()
+    for one, at in zip(ear.taken, ear.times, strict=True):
+        told.setdefault(one["id"], at)
+    moments = {number: at - ahead for number, at in committed.items()}
+    own_silence = figures.hook_silence(moments, told, asked[1:-1], began, ended)
     return {
         "webhooks": len(ear.taken),
         "webhooks_twice": sum(numbers.values()) - len(numbers),
         "webhooks_twice_per_fault": round((sum(numbers.values()) - len(numbers)) / max(1, len(run.faults)), 2),
         "webhooks_out_of_order": out_of_order,
-        "webhooks_lost": len(told - numbers.keys() - waiting),
+        "webhooks_lost": len(committed.keys() - numbers.keys() - waiting),
+        "webhooks_silence_beyond_the_fleets_seconds": round(own_silence, 1),
         "webhooks_longest_silence_seconds": round(silence, 1),
         "longest_silence_of_the_fleet_seconds": round(unasked, 1),  # without a request there is no change to tell of
         "pages_retired": retired,

@@ -22,6 +22,7 @@ from crawld.model.shards import shard_of_host
 from tests.support import fleet_figures as figures
 from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
 from tests.support.postgres import Server
+from tests.support.process import command
 from tests.support.receiver import Receiver, hook
 
 
@@ -230,8 +231,8 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
 
 
 async def cost(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
-    """Processor time of the server for a crawl, of all of its processes, beats and reads included."""
-    async with running(replace(options, rate=LIMITS.cost_rate), LIMITS.cost_pages, server, database, place):
+    """Processor time of the server for a crawl, of all of its processes, beats and reads included; and while paused."""
+    async with running(replace(options, rate=LIMITS.cost_rate), LIMITS.cost_pages, server, database, place) as run:
         connection = await asyncpg.connect(database)
         try:
             while await connection.fetchval("SELECT count(*) FROM versions") < LIMITS.cost_pages:
@@ -243,6 +244,7 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
             await asyncio.sleep(LIMITS.cost_seconds)
             after = await spent(connection)
             statements = await connection.fetch(STATEMENTS)
+            idle = await _idle(run, connection)
         finally:
             await connection.close()
     crawls = max(1, after.crawls - before.crawls)
@@ -255,7 +257,22 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
         "server_statements_per_crawl": round(sum(one["calls"] for one in statements) / crawls, 2),
         "server_commits_per_crawl": round((after.commits - before.commits) / crawls, 3),
         "server_crawls_per_second": round(crawls / LIMITS.cost_seconds, 1),
+        "server_us_per_second_of_an_idle_worker": round(idle / options.workers),
     }
+
+
+async def _idle(run: Run, connection: asyncpg.Connection) -> float:
+    """Microseconds of the server in each second of a paused fleet."""
+    worker = run.fleet.workers[0]
+    done = await command("pause", "--config", str(worker.place / worker.config), cwd=worker.place)
+    if done.status:
+        raise SystemExit(f"crawld pause: {done.err}")
+    await asyncio.sleep(LIMITS.settle / 2)  # until the last crawls are learnt
+    before = await spent(connection)
+    await asyncio.sleep(LIMITS.cost_seconds / 2)
+    after = await spent(connection)
+    took = sum(after.processor.values()) - sum(before.processor.get(name, 0.0) for name in after.processor)
+    return 1e6 * took / (LIMITS.cost_seconds / 2)
 
 
 def _safety(run: Run, options: Options) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class FleetAssemblyLimits:
 
     commit_seconds: float = 1.0
     """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
-    learn_seconds: float = 3.0
-    """Between two batches of the learner, which reads histories from the server of all workers."""
+    learn_seconds: float = 10.0
+    """Between two batches of the learner, as simulated: a page that is crawled more often is read and learnt once."""
     settings_seconds: float = 1.0
     """Between two looks whether other settings are in force."""
 

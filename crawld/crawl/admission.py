@@ -3,7 +3,7 @@
 A slot is the right to send one request. A first request (a page, a poll, a robots.txt) has the slot that it was chosen
 for: `decide` says whether robots.txt and its host let it leave, `begin` takes its place at the host. A further request
 (a redirect hop, a second look) waits in `wait` for a slot and a place, which `grant` gives it. Each request then leaves
-by the door (`leave`), and what its answer shows of the host is settled (`settle`). Who pays:
+by the door (`Door`), and what its answer shows of the host is settled (`settle`). Who pays:
 
 1. A first request uses its slot, and earns its host credit for further requests.
 2. A further request is charged to the host of the page or poll that led to it, its payer. What the payer's credit pays
@@ -273,7 +273,8 @@ class Admission:
 
     def tick(self, monotonic: float) -> None:
         """A slot came: it brings part of a token, and a whole one lets a host come back."""
-        self._tokens = min(self._tokens + LIMITS.unproven_share, self._max_tokens())
+        if self._tokens < LIMITS.min_tokens or self._tokens < LIMITS.token_seconds * self.pacer.rate:
+            self._tokens = min(self._tokens + LIMITS.unproven_share, self._max_tokens())
         if self._set_aside and self._tokens >= 1.0:
             self.let_in()
         sent = self._sent
@@ -294,7 +295,7 @@ class Admission:
         verdict = self.robots.verdict(url, now)
         if isinstance(verdict, Disallowed):
             return verdict
-        if not self.gate.ready(host, now):
+        if self.gate.ready_at[host] > now:
             return NotNow.FAR if self.gate.far(host, now) else NotNow.HOST
         if isinstance(verdict, NeedsFetch) and verdict.url in self.robots_under_way:
             return NotNow.ROBOTS
@@ -337,7 +338,7 @@ class Admission:
         state = self.gate.export(host)
         if state.failures:
             return True
-        if self.pages.answered_on_host(state.name):
+        if self.pages.answered_on_host[state.name]:
             return False
         return self.pages.on_host(state.name) > 0 or not self.gate.has_answered(host)
 
@@ -631,9 +632,8 @@ class Admission:
 
     # -- on the wire ------------------------------------------------------------------------------------------------
 
-    async def leave(self, request: Request, sent: Sent) -> None:
-        """Waits until a request may leave; UnsentError where it may not."""
-        sent.began = await self.door.leave()
+    def watch(self, request: Request, sent: Sent) -> None:
+        """Looks after a request that leaves: it may turn out to be late."""
         if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
             sent.look_at = sent.began + LIMITS.late_look
             self._sent.append(sent)

@@ -9,7 +9,7 @@ import html
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -66,12 +66,14 @@ class Credentials:
         for one in sorted(given, key=lambda one: -len(one.prefix)):
             self._by_origin.setdefault(one.origin, []).append(one)
         self._retired: dict[str, tuple[str, ...]] = {}  # secrets of before, which an origin may repeat still
+        self.known = bool(self._by_origin)  # whether there is anything to send or to take out of answers
 
     def retire(self, before: "Credentials") -> None:
         """Take over what was sent before: it is sent no longer, and still taken out of answers."""
         for origin in before._by_origin.keys() | before._retired.keys():
             old = dict.fromkeys((*before._secrets(origin), *before._retired.get(origin, ())))
             self._retired[origin] = tuple(old)[: LIMITS.max_retired]
+            self.known = True
 
     def _secrets(self, origin: str) -> list[str]:
         return [secret for one in self._by_origin.get(origin, ()) for secret in one.secrets]
@@ -84,9 +86,9 @@ class Credentials:
     def __bool__(self) -> bool:
         return bool(self._by_origin)
 
-    def add_to(self, headers: dict[str, str], request: Request) -> None:
+    def add_to(self, headers: MutableMapping[str, str], request: Request) -> None:
         """Add what belongs to the request's address, unless another origin led there."""
-        if not self._by_origin or request.bare or request.purpose not in SENT_FOR:
+        if request.bare or request.purpose not in SENT_FOR:
             return
         found = self._by_origin.get(origin_of(request.url), ())
         fitting = next((one for one in found if one.fits(request.url)), None)
@@ -98,8 +100,6 @@ class Credentials:
 
     def redact(self, request: Request, outcome: Outcome) -> Outcome:
         """The outcome without what it repeats of its origin's secrets; a redirect that repeats one is not followed."""
-        if not self._by_origin and not self._retired:
-            return outcome
         origin = origin_of(request.url)
         secrets = (*self._secrets(origin), *self._retired.get(origin, ()))
         if not secrets:
@@ -120,7 +120,7 @@ def _redacted_answer(answer: Fetched, secrets: Iterable[str]) -> Fetched:
         if (raw := secret.encode()) in body:
             body = body.replace(raw, REDACTED.encode())
     headers = {name: _redacted(value, secrets) for name, value in answer.headers.items()}
-    return replace(answer, body=body, headers=headers)
+    return replace(answer, body=body, headers=headers, raw=answer.raw if body is answer.body else None)
 
 
 def _redacted(text: str, secrets: Iterable[str]) -> str:

@@ -100,6 +100,7 @@ class Request(NamedTuple):
     cookie: str = ""  # what the redirects that led here have set
     use: Use | None = None  # where it is not the purpose that says what the slot is spent on
     bare: bool = False  # no credentials go along: another origin led here
+    copy: bytes | None = None  # the hash of the page's copy: what has the same bytes was looked at before
 
     @property
     def spent_on(self) -> Use:
@@ -125,6 +126,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names
     wire_bytes: int = 0
     duration: float = 0.0
+    raw: bytes | None = None  # the hash of the body, where the request named a copy
 
 
 @dataclass(frozen=True, slots=True)

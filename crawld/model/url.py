@@ -29,7 +29,6 @@ _PLAIN = re.compile(
     r"(https?://[a-z0-9.:-]+)(?:/(?:[\w%~!$&'()*+,;=:@-][\w%~!$&'()*+,;=:@.-]*)?)+(?:\?[\w%~!$&()*+,;=:@./?-]*)?",
     re.ASCII,
 )
-_BEGINS_PLAIN = re.compile(r"(https?://[a-z0-9.:-]{1,300})/")
 _ESCAPED_DOT = re.compile("%2[eE]")  # a segment may consist of them
 # No label that is encoded, none that could be part of an address, and too short for a label that is too long.
 _PLAIN_ORIGIN = re.compile(r"(?=.{1,70}$)https?://(?:[a-z0-9]+(?:-[a-z0-9]+)*\.)*[a-z]+")
@@ -89,9 +88,9 @@ def host_of(url: str) -> str:
 
 def origin_of(url: str) -> str:
     """Scheme and authority of a URL: where its robots.txt is. Origins are remembered, not URLs, which can be long."""
-    found = _BEGINS_PLAIN.match(url)
-    if found and _is_origin(found[1]):
-        return found[1]
+    origin = url[: url.find("/", len("https://"), 310)]  # what is longer is parsed, and not remembered
+    if _is_origin(origin):
+        return origin
     scheme, _, host, _ = normalise(url).split("/", 3)
     return f"{scheme}//{host}"
 

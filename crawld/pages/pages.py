@@ -67,8 +67,7 @@ class PackedPages:
 
     def get(self, page_id: int) -> Page | None:
         """The page, or None if it is not here."""
-        row = self._rows.get(page_id)
-        if row is None:
+        if (row := self._rows.get(page_id)) is None:
             return None
         begin, host = self._sites[self._site[row]]
         start = self._start[row]
@@ -166,7 +165,7 @@ class Pages:
         self._pages = PackedPages()
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
-        self._answered: Counter[str] = Counter()  # of those on a host
+        self.answered_on_host: Counter[str] = Counter()  # pages that answered when they were last asked
         self._failures: dict[int, int] = {}
         self._turned_away: dict[int, Trouble] = {}
         self._away: Counter[tuple[str, Trouble]] = Counter()  # of those, by origin
@@ -175,8 +174,7 @@ class Pages:
         return len(self._pages)
 
     def __getitem__(self, page_id: int) -> Page:
-        page = self._pages.get(page_id)
-        if page is None:
+        if (page := self._pages.get(page_id)) is None:
             raise KeyError(page_id)
         return page
 
@@ -217,10 +215,6 @@ class Pages:
     def asked_on_host(self, host: str) -> int:
         """Returns how many pages of a host are being asked: neither gone nor forbidden."""
         return self._on_host[host] - self._not_asked[host]
-
-    def answered_on_host(self, host: str) -> bool:
-        """Tells whether any page of a host answered when it was last asked."""
-        return self._answered[host] > 0
 
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
@@ -264,7 +258,7 @@ class Pages:
 
     def _count_state(self, host: str, before: PageState | None, after: PageState | None) -> None:
         """Count a page of the host under its new state instead of the old one; None: it is not there."""
-        for states, count in ((NOT_ASKED, self._not_asked), (ANSWERED, self._answered)):
+        for states, count in ((NOT_ASKED, self._not_asked), (ANSWERED, self.answered_on_host)):
             change = (after in states) - (before in states)
             if change:
                 count[host] += change
@@ -318,14 +312,17 @@ class Pages:
         address of a page, is asked again now and then. An audit comes out of turn: where it finds a page as bad as it
         was, the wait does not grow.
         """
-        page = self._pages.get(page_id)
-        if page is None:
+        before = self._pages.state(page_id)
+        if before is None:
             return -math.inf
-        self.change_state(page_id, state)
-        self._note_turned_away(page, trouble if trouble in TURNED_AWAY_WAITS else None)
+        if before is not state:
+            self.change_state(page_id, state)
+        if trouble in TURNED_AWAY_WAITS or page_id in self._turned_away:
+            self._note_turned_away(self[page_id], trouble if trouble in TURNED_AWAY_WAITS else None)
         if state is PageState.LIVE:
             self._failures.pop(page_id, None)
-        elif not audit or page_id not in self._failures:
+            return -math.inf
+        if not audit or page_id not in self._failures:
             self._failures[page_id] = self._failures.get(page_id, 0) + 1
         return self.wait_after(page_id, state, at)
 

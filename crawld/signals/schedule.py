@@ -200,6 +200,11 @@ class PollRotation:
             self._wakes_at[planter] = at
             heapq.heappush(self._asleep, (at, planter))
 
+    @property
+    def next_at(self) -> float:
+        """The time from which a file may be due."""
+        return float("-inf") if self._awake else self._asleep[0][0] if self._asleep else float("inf")
+
     def due(self, now: float) -> Iterator[File]:
         """Files to poll now, one of each site, least recently offered first; files not taken keep their turn."""
         while self._asleep and self._asleep[0][0] <= now:
@@ -317,6 +322,10 @@ class PollSchedule:
         if file is not None:
             self._exploring.rest(file.planter, file.host, until)
             self._preferred.rest(file.planter, file.host, until)
+
+    def some_due(self, now: float) -> bool:
+        """Tells whether any file may be due."""
+        return self._preferred.next_at <= now or self._exploring.next_at <= now
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[File]:
         """Files to poll now, preferred ones first, by turns of the sites that planted them; others to `explore`.

@@ -84,7 +84,7 @@ async def fetch(
     """A query's rows as the driver made them; one that is asked often should be built once."""
     compiled = _compiled_query(query, connection.dialect)
     given = compiled.construct_params(dict(parameters or {}))
-    values = tuple(given[name] for name in compiled.positiontup or ())
+    values = tuple(map(given.__getitem__, compiled.positiontup or ()))
     result = await connection.exec_driver_sql(str(compiled), values)
     rows: Sequence[Sequence[Any]] = result.cursor.fetchall()
     result.close()

@@ -96,8 +96,6 @@ def told_changes(batch: Batch, gone: set[int]) -> Rows:
 
 async def gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[int]:
     """Those of these pages that are gone."""
-    if not pages:
-        return set()
     page = tables.pages.c
     chosen, parameters = among(connection.dialect.name, page.id, pages)
     rows = await connection.scalars(select(page.id).where(chosen, page.gone_since.is_not(None)), parameters)
@@ -107,20 +105,19 @@ async def gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[i
 class Renewed:
     """The versions that bodies renew which no change brought: each stays the version it was."""
 
-    def __init__(self, pages: Sequence[int]) -> None:
-        self._pages = pages
+    def __init__(self) -> None:
         self._kept: dict[int, int] = {}
         self._changed: dict[int, int] = {}
         self._told: dict[int, int] = {}
 
-    async def read(self, connection: AsyncConnection) -> None:
-        """Look at the copies, before any is deleted, and at the changes so far."""
-        if not self._pages:
+    async def read(self, connection: AsyncConnection, pages: Sequence[int]) -> None:
+        """Look at the copies of these pages, before any is deleted, and at their changes so far."""
+        if not pages:
             return
         body, change = tables.bodies.c, tables.changes.c
-        self._kept = await _latest(connection, self._pages, body.version, body.page_id, body.version.is_not(None))
+        self._kept = await _latest(connection, pages, body.version, body.page_id, body.version.is_not(None))
         told = change.verdict.not_in(WITHOUT_COPY)
-        self._changed = await _latest(connection, self._pages, change.id, change.page_id, told)
+        self._changed = await _latest(connection, pages, change.id, change.page_id, told)
 
     def add(self, told: Rows) -> None:
         """These changes are written with the copies."""

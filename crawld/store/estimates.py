@@ -163,9 +163,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
     ids = np.asarray(page_ids, dtype=np.int64)
     async with reading.connect() as connection:
         pages = await _read_pages(connection, ids.tolist())
-        crawls = np.array(
-            [min(pages[page][0], max_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
-        )
+        unknown = (0, "", None, *(0,) * len(SOURCES))
+        found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
+        crawls = np.minimum(np.fromiter(map(itemgetter(0), found), np.int64, len(found)), max_per_page)
         before = np.cumsum(crawls) - crawls
         ids = ids[before < most]
         tables_read = [
@@ -176,8 +176,7 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
         ]
     rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))
     rows, offsets = _in_order(rows, ids, max_per_page)
-    unknown = (0, "", None, *(0,) * len(SOURCES))
-    found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
+    _, hosts, first_success, *counts = zip(*found[: len(ids)], strict=True) if len(ids) else ((),) * len(unknown)
     return Histories(
         page_ids=ids,
         offsets=offsets,
@@ -186,9 +185,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
         changed=rows[:, 3] != 0,
         magnitude=np.where(rows[:, 4] < 0, np.nan, rows[:, 4]),
         signals=rows[:, 5:].astype(np.int64),
-        hosts=[page[1] for page in found],
-        first_success=np.array([page[2] for page in found], dtype=np.float64),
-        signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
+        hosts=list(hosts),
+        first_success=np.array(first_success, dtype=np.float64),
+        signal_counts=np.array(counts, dtype=np.int64).reshape(len(SOURCES), len(ids)).T,
     )
 
 

@@ -160,9 +160,9 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
         change.change,
         change.still,
         change.gone_since,
-        storable(change.title),
-        storable(change.language),
-        storable(change.content_type),
+        change.title and storable(change.title),
+        change.language and storable(change.language),
+        change.content_type and storable(change.content_type),
         change.turned_away,
         change.failures,
         change.crawls,
@@ -200,8 +200,6 @@ _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
 
 async def put_hosts(connection: AsyncConnection, scope: WriteScope | None, hosts: Sequence[HostState]) -> None:
     """Insert hosts, or overwrite what is known of them."""
-    if not hosts:
-        return
     if scope is None:
         rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in hosts]
         await run(connection, _put_host(connection.dialect.name), rows)
@@ -261,8 +259,8 @@ async def write_pages(connection: AsyncConnection, batch: Batch, more: Sequence[
     """Write what a batch does to pages, and more beside it; what that returned, and the changes to tell of."""
     changed = changed_pages(batch)
     at_once = connection.dialect.name in AT_ONCE  # then the pages are looked at as they are before
-    gone = set() if at_once else await gone_among(connection, changed)
-    versions = [version_row(memory) for memory in batch.memories.values()]
+    gone = await gone_among(connection, changed) if changed and not at_once else set()
+    versions = list(map(version_row, batch.memories.values()))
     parts = [Part(GONE_AMONG, [(page,) for page in changed] if at_once else ()), *_page_parts(batch)]
     found = await run_together(connection, [*more, *parts, Part(PUT_VERSIONS, versions)])
     return found, told_changes(batch, gone.union(found.get(GONE_AMONG, ())))
@@ -282,12 +280,14 @@ async def write(
     Rows that writers of several shards share, the counts of a day and the number of the last change, come last.
     """
     dialect = connection.dialect.name
-    await put_hosts(connection, scope, list(batch.hosts.values()))
+    if batch.hosts:
+        await put_hosts(connection, scope, list(batch.hosts.values()))
     if batch.robots:
         await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
     if batch.signals:
         await COUNT_SIGNALS_BY_SOURCE.run(connection, _signal_counts(batch))
-    await _write_aliases(connection, batch)
+    if batch.aliases:
+        await _write_aliases(connection, batch)
     if batch.polls:
         await _write_polls(connection, scope, batch.polls)
     if batch.gains:
@@ -302,16 +302,17 @@ async def write(
         await run(connection, put_of_host(dialect, tables.frame_changes), rows)
     if batch.points:
         await _write_points(connection, batch.points.values())
-    renewed = Renewed([row["page_id"] for row in bodies if row["change"] is None])
-    await renewed.read(connection)
+    renewed = Renewed()
     if bodies:
+        await renewed.read(connection, [row["page_id"] for row in bodies if row["change"] is None])
         await _make_room(connection, batch, bodies, only_latest=only_latest)
     if batch.calibration:
-        sums = sorted((*key, *counts) for key, counts in batch.calibration.items())
-        await ADD_CALIBRATION.run(connection, sums)
-    renewed.add(told)
-    await write_changes(connection, told, [_copy(row, renewed) for row in bodies], scope)
-    await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
+        await ADD_CALIBRATION.run(connection, [(*key, *counts) for key, counts in sorted(batch.calibration.items())])
+    if told or bodies:
+        renewed.add(told)
+        await write_changes(connection, told, [_copy(row, renewed) for row in bodies], scope)
+    if batch.unarchived:
+        await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
 
 
 async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:

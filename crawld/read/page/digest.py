@@ -100,14 +100,15 @@ def read_body(
     rule: DigestRule = DEFAULT_RULE,
     known: Digest | None = None,
     at: float = 0.0,
+    raw: bytes | None = None,
 ) -> Reading:
-    """The digest of a body with the texts it was made of.
+    """The digest of a body with the texts it was made of; `raw` is the hash of its bytes, where that is known.
 
     Most bodies are the very bytes seen before: where they are those of the `known` digest, it is the answer.
     """
-    if (same := read_again(body, rule, known)) is not None:
-        return same
-    raw, scheme = _raw(body), scheme_of(rule)
+    raw, scheme = raw or raw_hash(body), scheme_of(rule)
+    if known is not None and (raw, scheme) == (known.raw, known.scheme):
+        return Reading(known)
     page = compared_text(body, content_type, rule)
     if page is None:
         return Reading(Digest(raw, scheme=scheme))
@@ -119,7 +120,7 @@ def read_body(
 
 def read_bytes(body: bytes, rule: DigestRule) -> Reading:
     """The reading of a body of which only the bytes are compared."""
-    return Reading(Digest(_raw(body), scheme=scheme_of(rule)))
+    return Reading(Digest(raw_hash(body), scheme=scheme_of(rule)))
 
 
 def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
@@ -139,13 +140,8 @@ def title_words(title: str) -> tuple[int, ...]:
     )
 
 
-def read_again(body: bytes, rule: DigestRule, known: Digest | None) -> Reading | None:
-    """The reading of a body whose very bytes were read before, None where they were not: costs no more than a hash."""
-    same = known is not None and scheme_of(rule) == known.scheme and _raw(body) == known.raw
-    return Reading(known) if same and known is not None else None
-
-
-def _raw(body: bytes) -> bytes:
+def raw_hash(body: bytes) -> bytes:
+    """The hash by which the bytes of a copy are known again."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 

@@ -89,7 +89,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _given_sentence(error: Exception) -> str | None:
-    """What is wrong with a file or a word that was given, or with the disk; None where the error is crawld's own."""
+    """Names what is wrong with a given file or word, or with the disk; None where the error is crawld's own."""
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # bytes of the command line
         return f"{error.object!r} is not UTF-8"
     if not isinstance(error, OSError) or error.strerror is None:

@@ -19,7 +19,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -29,7 +29,6 @@ import numpy as np
 from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
 from crawld.crawl.asked_pages import AskedPages, ReadClaim
-from crawld.crawl.audits import Audits
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.reasons import Reasons
 from crawld.crawl.sender import Sender
@@ -40,11 +39,11 @@ from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import UnsentError
 from crawld.model.fetched import Trouble
-from crawld.model.host import RobotsFailure
 from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRule
 from crawld.store.batch import Record
 
@@ -184,10 +183,6 @@ class Crawler:
     def frames(self) -> Frames:
         """Returns what the pages of hosts share."""
         return self.page_crawls.frames
-
-    def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, the one that failed most often first."""
-        return sorted(self.admission.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
 
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""

@@ -24,8 +24,8 @@ from crawld.model.signal import SOURCES, Signal, SignalGain, Source
 from crawld.model.web import Clock, Workers
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.contract import PollResult, Slices, at_once
-from crawld.signals.polled_sources import PolledSources
+from crawld.signals.poll_signals import Slices, at_once
+from crawld.signals.polled_sources import PolledSources, PollResult
 from crawld.signals.reading import PollReading
 from crawld.store.sources import Poll
 from crawld.store.store import SqlStore

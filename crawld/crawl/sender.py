@@ -72,10 +72,10 @@ class Sender:
             admission.watch(request, sent)
             outcome = await self._fetcher.fetch(request)
         except BaseException:
-            status.count_request(request.spent_on, ABORTED)
+            status.by_use[request.spent_on.value, ABORTED] += 1
             admission.abandon(sent)
             raise
-        status.count_request(request.spent_on, outcome_name(outcome))
+        status.by_use[request.spent_on.value, outcome_name(outcome)] += 1
         if (changed := admission.settle(request, sent, outcome)) is not None:
             self._store.record_host(changed)
         return outcome

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from crawld.crawl.admission import RequestChain, Sent
 from crawld.crawl.asked_pages import AskedPages
-from crawld.crawl.audits import Audits
 from crawld.crawl.duplicates import Duplicates
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.judge import (
@@ -28,13 +27,14 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.errors import TooCostlyError, UnsentError
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble, Use, Validators
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
-from crawld.model.usage import IN_HEAD, IN_HEADERS, Statement, usage_of
 from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import Statement, usage_of
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.cost import is_cheap
@@ -182,17 +182,16 @@ class PageCrawls:
         self, page: Page, host: int, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool
     ) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
-        copy = None if memory is None else memory.digest.raw
-        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None, copy=copy)
-        if audit or memory is None or (memory.etag is None and memory.last_modified is None):
-            return plain
-        gate, answered = self._admission.gate, memory.answered
-        asked = host if answered is None else gate.host(host_of(answered))
-        if gate.export(asked).distrust_304_until > now or self._unconditional():
-            return plain
-        tag, date = memory.etag, memory.last_modified
-        chain.validators = Validators(answered or page.url, tag, date)
-        return plain if answered is not None else plain._replace(etag=tag, last_modified=date)
+        tag = date = None
+        if not (audit or memory is None or (memory.etag is None and memory.last_modified is None)):
+            gate, answered = self._admission.gate, memory.answered
+            asked = host if answered is None else gate.host(host_of(answered))
+            if not (gate.export(asked).distrust_304_until > now or self._unconditional()):
+                chain.validators = Validators(answered or page.url, memory.etag, memory.last_modified)
+                if answered is None:
+                    tag, date = memory.etag, memory.last_modified
+        use, copy = Use.AUDIT if audit else None, None if memory is None else memory.digest.raw
+        return Request(page.url, page.host, Purpose.PAGE, tag, date, use=use, copy=copy)
 
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
@@ -344,12 +343,12 @@ class PageCrawls:
         before, agent = () if memory is None else memory.said, self._sender.robots.token
         in_headers = said_in_headers(outcome.headers, outcome.url, agent)
         if before and outcome.status == 304 and not in_headers:
-            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+            in_headers = tuple(one for one in before if one[0].in_headers)
         in_head: tuple[Statement, ...] = ()
         if head is not None:
             in_head = said_in_head(head, agent)
         elif before:
-            in_head = tuple(one for one in before if one[0] in IN_HEAD)
+            in_head = tuple(one for one in before if one[0].in_head)
         said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
         return judgement if said == kept.said else judgement._replace(memory=replace(kept, said=said))
 

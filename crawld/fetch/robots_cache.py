@@ -215,13 +215,14 @@ class RobotsCache:
         return max(delays, default=None)
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, so that its site is closed to us now."""
+        """Every robots.txt that is unavailable, so that its site is closed to us now, the most failures first."""
         sites = ((origin, self._known(origin)) for origin in self._failing)
-        return [
+        found = [
             RobotsFailure(origin, site.reason, site.failures, site.fresh_until)
             for origin, site in sites
             if site is not None and now >= site.good_until
         ]
+        return sorted(found, key=lambda one: (-one.failures, one.origin))
 
     def _known(self, origin: str) -> RobotsState | None:
         return self._own.sites.get(origin) or self._foreign.sites.get(origin)

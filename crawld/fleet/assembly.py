@@ -282,7 +282,7 @@ class FleetAssembly(Assembly):
         services.append(self._follow_settings)
         services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
         services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
-        services.append(ControlServer(self._api_parts(), self._socket(), self.listener).run)
+        services.append(ControlServer(self.api_parts(), self._socket(), self.listener).run)
         history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
         work = {LIST_DUTY: self._keep_list, HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
         return services + [Duty(name, self.worker, run).run for name, run in work.items()]

@@ -22,7 +22,7 @@ from crawld.pages.list_file import ListFile
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.show.control import Steering
-from crawld.signals.files import File, restored
+from crawld.signals.schedule import File, restored
 from crawld.signals.websub import Subscriptions, acceptance, confirmation, feed_of, is_token
 
 

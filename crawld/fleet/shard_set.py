@@ -24,7 +24,7 @@ from crawld.model.web import Clock
 from crawld.pages.page_set import LIMITS as PAGE_SET_LIMITS
 from crawld.pages.page_set import PageSet
 from crawld.show.control import steer
-from crawld.signals.matching import keys_of
+from crawld.signals.poll_signals import keys_of
 from crawld.signals.polled_sources import PolledSources
 
 

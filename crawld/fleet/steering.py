@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
-from crawld.crawl.audits import Audits
 from crawld.crawl.reads import Freshened
 from crawld.fleet.mail import MARKS as MARKS_MAIL
 from crawld.fleet.mail import REFRESH, Mail
@@ -22,11 +21,12 @@ from crawld.model.shards import shard_of_id
 from crawld.model.url import identity
 from crawld.model.web import Clock
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason
 from crawld.show.forecasts import StoredScheduler, Terms
-from crawld.show.report import Explanation, Status
+from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption
 from crawld.store.read_model import SqlReadModel
 
@@ -76,7 +76,7 @@ class FleetSteering:
         intervals = self._terms.intervals
         return merged_status(await self._store.view(), audits.measured(), intervals)
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
         view = await self._store.view()
         spent = merged_status(view, None, self._terms.intervals).requests_by_purpose

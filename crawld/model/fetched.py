@@ -104,7 +104,7 @@ class Request(NamedTuple):
 
     @property
     def spent_on(self) -> Use:
-        """What the request's slot is spent on."""
+        """Returns what the request's slot is spent on."""
         return self.use or _USE_OF[self.purpose]
 
 
@@ -167,9 +167,6 @@ def outcome_name(outcome: Outcome) -> str:
     if isinstance(outcome, Redirected):
         return "redirected"
     return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"
-
-
-# What is known of a robots.txt: what one reading of it said to us, and what is remembered of it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class RobotsUsage:
 
 
 def _matcher(path: str) -> RuleMatcher | None:
-    """Whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
+    """Tells whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
     packed = None if path in {"", "/", "*", "/*"} else pack_rules([Rule(False, path)])
     return None if packed is None else RuleMatcher(packed)
 

@@ -204,7 +204,7 @@ def _visible(body: bytes) -> bytes:
 
 
 def is_login(url: str) -> bool:
-    """Whether an address is one for logging in, by its path or host."""
+    """Tells whether an address is one for logging in, by its path or host."""
     login = re.compile(
         r"log[-_]?in|logon|sign[-_]?in|wp-login\.php|login\.(?:php|aspx|jsp|html|action)|signin\.html|.*-login",
         re.DOTALL,

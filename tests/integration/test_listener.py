@@ -18,7 +18,7 @@ from sqlalchemy.pool import Pool
 from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
 from crawld.show.api import access, copies, refusals
-from crawld.show.api import public as connections
+from crawld.show.api import refusals as connections
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, running, until
 from tests.support.process import HANG_SECONDS, command, free_port, settings

@@ -13,7 +13,6 @@ import asyncio
 import socket
 import ssl
 import time
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -213,8 +212,3 @@ class Site:
             answer = self.robots.get(visit.seen.host.rpartition(":")[0], not_found)
             return robots_txt(answer) if isinstance(answer, str) else answer
         return BEHAVIOURS.get(path.split("/")[1], not_found)
-
-
-def most_in_a_window(times: Sequence[float], width: float) -> int:
-    """The most requests that any window of that width holds."""
-    return max(bisect_right(times, start + width) - i for i, start in enumerate(times))

@@ -3,12 +3,11 @@
 import pytest
 
 from crawld.model.errors import StoreError
-from crawld.show.api import public as connections
 from crawld.show.api import refusals
+from crawld.show.api import refusals as connections
 from crawld.show.api.access import Right, right_of
 from crawld.show.api.copies import UNKNOWN_TYPE, plausible_type
-from crawld.show.api.public import Connections
-from crawld.show.api.refusals import Strangers, network_of
+from crawld.show.api.refusals import Connections, Strangers, network_of
 from crawld.store.versions import compress, decompress_to
 
 

@@ -16,7 +16,8 @@ from crawld.model.metrics import HookStanding
 from crawld.model.page import OverduePages
 from crawld.research.demo import print_report
 from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
-from crawld.show.report import LinkFigures, RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.show.report import RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.store.views import FollowedLine
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
@@ -103,7 +104,7 @@ def overall() -> Summary:
         "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
         "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
         "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
-        "followed_sites": [LinkFigures(LONG, 7, 7, 2, 1, 1, 2)],
+        "followed_sites": [FollowedLine(LONG, 7, 7, 2, 1, 1, 2)],
         "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
     })  # fmt: skip
 
@@ -127,7 +128,7 @@ def test_the_summary_fits_and_shows_trouble_first(
         "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
         "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots", "hook_failing",
     ]  # fmt: skip
-    tables.print_lines(stats._lines(replace(facts, trouble=found)))
+    tables.print_lines(stats.summary_lines(replace(facts, trouble=found)))
     text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
     assert text.startswith("trouble the store cannot write since")
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
@@ -177,7 +178,7 @@ def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: st
         "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
         "crawl_delay_seconds": None, "turned_away": {},
     }  # fmt: skip
-    assert host._line(row) == f"h        1 page   {said} for 104 d, failed once"
+    assert host.host_line(row) == f"h        1 page   {said} for 104 d, failed once"
 
 
 def test_a_quiet_daemon_is_well() -> None:
@@ -212,7 +213,7 @@ def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], mon
     page |= explained(page, Answer(state="not_running"), NOW)
     assert page["reason"] == "not_running"
     assert {one["reason"] for one in page["reasons"]} == {"not_running", "host_blocked", "gone"}
-    explain._print(page)
+    explain.print_explanation(page)
     text = check(capsys.readouterr().out.splitlines(), width)
     assert LONG in re.sub(r"\n +", "", text)
     assert "crawld is not running" in text

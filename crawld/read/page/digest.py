@@ -38,12 +38,9 @@ class DigestLimits:
 LIMITS = DigestLimits()
 
 
-# What comparing a page needs of its texts, taken from them where they are: in the process that read them.
-
-
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What was found when the places of the page were gone through, whatever the frame of its host says."""
+    """Findings in the places of the page, whatever the frame of its host says."""
 
     found: tuple[tuple[Place, range], ...]
     explained: tuple[tuple[range, range], ...]
@@ -90,7 +87,7 @@ def digest(
     known: Digest | None = None,
     at: float = 0.0,
 ) -> Digest:
-    """What a body fetched at that time was. The text is None where only the bytes can be compared."""
+    """Returns what a body fetched at that time was. The text is None where only the bytes can be compared."""
     return read_body(body, content_type, rule, known, at).digest
 
 
@@ -155,7 +152,7 @@ def _text_hash(blocks: Sequence[str]) -> bytes:
 
 
 def scheme_of(rule: DigestRule) -> int:
-    """What makes digests comparable, as a number: how texts are cut and numbered, and what the rule leaves out."""
+    """Number that makes digests comparable: how texts are cut and numbered, and what the rule leaves out."""
     found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
     if found is None:
         key = repr((LIMITS.algorithm, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))

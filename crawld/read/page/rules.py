@@ -159,7 +159,7 @@ class DigestRule:
         return self._selectors if self._only is None else (*self._selectors, self._only)
 
     def fits(self, url: str) -> bool:
-        """Whether the rule is for that URL."""
+        """Tells whether the rule is for that URL."""
         return self._fits(url)
 
 

@@ -1,4 +1,4 @@
-"""Who may ask the listener what: the Host and Origin a request names, and the token it brings.
+"""Access rules of the listener: the Host and Origin a request names, and the token it brings.
 
 A page in a browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
@@ -48,9 +48,6 @@ class AccessLimits:
 
 
 LIMITS = AccessLimits()
-
-
-# The token that opens the listener: made once, kept in a file that only the daemon's own user can read.
 
 
 def login_code(token: str, now: float) -> str:
@@ -127,7 +124,7 @@ NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
 
 class Right(Enum):
-    """What a request needs."""
+    """Right that a request needs."""
 
     NONE = "none"  # it proves itself, or says nothing worth hiding
     READ = "read"
@@ -140,7 +137,7 @@ def is_door(path: str) -> bool:
 
 
 def right_of(method: str, path: str) -> Right:
-    """What a request to the path needs; whatever is not named here needs the token, and nothing that reads changes."""
+    """Right that a request needs: paths not named here need the token, and nothing that reads changes anything."""
     if path in {"/healthz", LOGIN, PROOF, DIRECTORY_PATH} or is_door(path):
         return Right.NONE
     return Right.READ if method in {"GET", "HEAD"} else Right.STEER
@@ -218,7 +215,7 @@ class Access:
         )
 
     def _by_https(self, request: web.Request) -> bool:
-        """Whether the browser reaches us by https: at the public address, or as a proxy says that has the right to."""
+        """Tells whether the browser comes by https: at the public address, or as a trusted proxy says."""
         public = urlsplit(self.public_url or "")
         if public.scheme == "https" and host_named(request) == _plain_host(public.netloc):
             return True
@@ -227,7 +224,7 @@ class Access:
 
     @property
     def feed_key(self) -> str:
-        """What opens the feed of changes and nothing else: feed readers send no token, and keep what they are given."""
+        """Key that opens the feed of changes alone: feed readers send no token, and keep what they are given."""
         return hmac.new(self.token.encode(), b"a reader of the feed", "sha256").hexdigest()
 
     def _opens_feed(self, request: web.Request) -> bool:
@@ -246,7 +243,7 @@ class Access:
         return host == "localhost" or host in self.hosts or host == own
 
     def _same_origin(self, request: web.Request, own: str) -> bool:
-        """Whether a request comes from no page at all or from one of our pages: at this port, or by a proxy's name."""
+        """Tells whether a request comes from no page or from one of our own: at this port, or by a proxy's name."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
             return False
         origin = request.headers.get("Origin")

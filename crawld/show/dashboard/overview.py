@@ -10,10 +10,10 @@ from itertools import pairwise
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
-from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
-from crawld.show.dashboard.rendering import Expected, Sources, View
+from crawld.show.charts import DAY, HOUR, MINUTE, Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
+from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
-from crawld.show.report import Status, Summary, TroubleReport, troubles
+from crawld.show.report import ForecastPoint, Status, Summary, TroubleReport, troubles
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 
@@ -46,7 +46,7 @@ class Headline:
 
 
 def headline(
-    status: Status, overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
+    status: Status, overview: Overview, expected: ForecastPoint | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
     """Returns what matters most now.
 
@@ -74,11 +74,9 @@ def headline(
         return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
     if expected is None:
         return Headline(current)
-    long_run = f"about {share(expected.ours)} with crawld, about {share(expected.round_robin)} with round robin"
+    long_run = f"about {share(expected.freshness)} with crawld, about {share(expected.round_robin)} with round robin"
     return Headline(current, f"Expected in the long run at this rate: {long_run}.")
 
-
-# What slots were spent on, as a chart, and the columns of time that charts of counts have.
 
 GROUPS = {
     "pages": ("page",),
@@ -90,7 +88,6 @@ GROUPS = {
     "idle": ("idle",),
     "skipped": ("skipped",),
 }
-MINUTE = 60.0
 QUIET = frozenset({"idle", "skipped"})
 GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
 
@@ -182,7 +179,6 @@ def told(status: Status, overview: Overview, overdue: OverduePages, now: float) 
     return troubles(summary, now)
 
 
-HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 
 

@@ -51,9 +51,7 @@ from crawld.store.views import (
 )
 
 if TYPE_CHECKING:
-    from crawld.model.crawl import Memory
     from crawld.model.estimate import AgeCurve
-    from crawld.read.change.frame import HostFrame
     from crawld.store.database import Damage
     from crawld.store.restoring import StoredPages
 
@@ -364,7 +362,8 @@ class Reader:
         query = query.order_by(page_stats.c.freshness, page_stats.c.url)
         if host is not None:
             query = query.where(page_stats.c.host == host)
-        return [PageStats(**row) for row in await self._rows(query.limit(limit))]
+        async with self._connected() as connection:
+            return [PageStats(*row) for row in await connection.execute(query.limit(limit))]
 
     async def host_stats(self, *, limit: int | None = None) -> Sequence[HostStats]:
         """Rows of the view, largest host first, each with the number of changes of its frame."""

@@ -33,7 +33,7 @@ def unknown_page(url: str) -> CrawldError:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedFacts:
     """A page with why it is not crawled just now, the most decisive reason first."""
 
     page: PageFacts
@@ -59,7 +59,7 @@ class Explained:
         }
 
 
-def explain_facts(page: PageFacts, answer: Answer, now: float) -> Explained:
+def explain_facts(page: PageFacts, answer: Answer, now: float) -> ExplainedFacts:
     """Tells why a page is not crawled, by what the daemon says or, without it, the database."""
     trouble = last_trouble(page.last_crawls, now)
     if answer.said is None:
@@ -67,7 +67,7 @@ def explain_facts(page: PageFacts, answer: Answer, now: float) -> Explained:
     else:
         given = list(Explanation.of(answer.said).reasons)
     found = [replace(one, sentence=one.sentence + _evidence(page, one.reason, trouble, now)) for one in given]
-    return Explained(page, answer.said, found, trouble)
+    return ExplainedFacts(page, answer.said, found, trouble)
 
 
 def _from_database(page: PageFacts, answer: Answer, now: float) -> Iterator[Reason]:
@@ -150,7 +150,7 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
         print_explanation(found)
 
 
-def print_explanation(found: Explained) -> None:
+def print_explanation(found: ExplainedFacts) -> None:
     """Print the sentences and the tables."""
     print_lines(_lines(found, time.time()))
     print_rows("Last crawls", found.page.last_crawls, CRAWLS)
@@ -158,7 +158,7 @@ def print_explanation(found: Explained) -> None:
         print_rows("Last signals", found.page.last_signals, SIGNALS)
 
 
-def _lines(explained: Explained, now: float) -> list[tuple[str, str]]:
+def _lines(explained: ExplainedFacts, now: float) -> list[tuple[str, str]]:
     page, estimate, held = explained.page, explained.page.estimate, explained.held
     posterior = (None, None, None) if estimate is None else (estimate.shape, estimate.rate, estimate.crawls)
     why, *further = explained.reasons

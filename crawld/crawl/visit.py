@@ -27,7 +27,7 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.errors import TooCostlyError, UnsentError
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble, Use, Validators
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
@@ -182,17 +182,16 @@ class PageCrawls:
         self, page: Page, host: int, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool
     ) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
-        copy = None if memory is None else memory.digest.raw
-        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None, copy=copy)
-        if audit or memory is None or (memory.etag is None and memory.last_modified is None):
-            return plain
-        gate, answered = self._admission.gate, memory.answered
-        asked = host if answered is None else gate.host(host_of(answered))
-        if gate.export(asked).distrust_304_until > now or self._unconditional():
-            return plain
-        tag, date = memory.etag, memory.last_modified
-        chain.validators = Validators(answered or page.url, tag, date)
-        return plain if answered is not None else plain._replace(etag=tag, last_modified=date)
+        tag = date = None
+        if not (audit or memory is None or (memory.etag is None and memory.last_modified is None)):
+            gate, answered = self._admission.gate, memory.answered
+            asked = host if answered is None else gate.host(host_of(answered))
+            if not (gate.export(asked).distrust_304_until > now or self._unconditional()):
+                chain.validators = Validators(answered or page.url, memory.etag, memory.last_modified)
+                if answered is None:
+                    tag, date = memory.etag, memory.last_modified
+        use, copy = Use.AUDIT if audit else None, None if memory is None else memory.digest.raw
+        return Request(page.url, page.host, Purpose.PAGE, tag, date, use=use, copy=copy)
 
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain

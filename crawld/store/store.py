@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial, wraps
+from operator import attrgetter
 from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -58,6 +59,7 @@ class Recording:
 
     def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
+        self.redacted_url = database.redacted_url  # where the database is, without a password
         self._keep_bodies = options.get("keep_bodies", "changes")
         self._obey_noarchive = options.get("obey_noarchive", True)
         self._clock = options.get("clock") or SystemClock()
@@ -67,11 +69,6 @@ class Recording:
         self._dirty = None if database.by_row else DirtyPages()
         self.changes = ChangeSignal()
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
-
-    @property
-    def redacted_url(self) -> str:
-        """Where the database is, without a password."""
-        return self._database.redacted_url
 
     @property
     def backlog(self) -> int:
@@ -150,7 +147,7 @@ class Recording:
         return self._writer.put(item)
 
     async def _commit(self, queued: Sequence[QueuedItem]) -> None:
-        await self._write([one.item for one in queued])
+        await self._write(list(map(attrgetter("item"), queued)))
 
     async def _write(self, items: Sequence[Item], epochs: Mapping[int, int] | None = None) -> None:
         """Write items in one transaction, under these epochs of the shards that they concern."""
@@ -172,7 +169,8 @@ class Recording:
             await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
         if self._scope is not None:
             self._scope.settle_calibration()
-        self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
+        kept = 0 if only_latest or not bodies else sum(len(row["zstd"]) for row in bodies)
+        self._committed(items, batch, kept)
 
     def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:
         if batch.changes:
@@ -226,7 +224,7 @@ def retried(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await keep_trying(lambda: method(store, *args, **kwargs), store.redacted_url)
+        return await keep_trying(partial(method, store, *args, **kwargs), store.redacted_url)
 
     return asked
 

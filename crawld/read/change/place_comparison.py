@@ -348,6 +348,8 @@ class Walk:
 
     def rest(self, blocks: Sequence[int], *, old: bool) -> list[tuple[int, int]]:
         """The blocks outside explained places, with their indices."""
+        if not self.explained:
+            return list(enumerate(blocks))
         inside = {at for ranges in self.explained for at in ranges[0 if old else 1]}
         return [(at, block) for at, block in enumerate(blocks) if at not in inside]
 

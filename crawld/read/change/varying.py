@@ -93,6 +93,8 @@ def _pairs(known: Digest, seen: Digest) -> list[tuple[tuple[int, tuple[int, ...]
 
 def learnt_counts(varying: Sequence[int], known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
     """Counts to remember after a visit, those that differ most often first."""
+    if not varying and not (known.times and seen.times):
+        return ()
     differing = {
         key_of(number)
         for (_, old), (_, moments), number in _pairs(known, seen)

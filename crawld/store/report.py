@@ -205,6 +205,29 @@ async def read_sources(
     return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
 
 
+async def read_hosts(
+    connection: AsyncConnection, limit: int | None, *conditions: ColumnElement[bool], even_empty: bool = False
+) -> list[HostLine]:
+    """Hosts, the one with most pages first; `conditions` are on their pages."""
+    counts = (
+        select(_page.host_id, func.count().label("pages"))
+        .where(_page.state.not_in(NOT_LISTED), *conditions)
+        .group_by(_page.host_id).order_by(func.count().desc(), _page.host_id).limit(limit).subquery()
+    )  # fmt: skip
+    pages = func.coalesce(counts.c.pages, 0).label("pages")
+    state = (_host.blocked_until, _host.asked_until, _host.failures, _host.delay, _host.crawl_delay)
+    query = (
+        select(_host.id, _host.name, pages, _host.blocked, *state)
+        .join_from(tables.hosts, counts, counts.c.host_id == _host.id, isouter=even_empty)
+        .order_by(pages.desc(), _host.name)
+    )
+    away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+    return [
+        HostLine(name, count, bool(blocked), *others, turned_away=away.get(host_id, {}))
+        for host_id, name, count, blocked, *others in await connection.execute(query)
+    ]
+
+
 async def read_calibration(connection: AsyncConnection) -> list[CalibrationLine]:
     """Predicted against seen freshness, the lowest tenth first."""
     query = select(calibration).order_by(calibration.c.bin)
@@ -384,27 +407,8 @@ class Reader:
 
     async def hosts(self) -> Sequence[HostLine]:
         """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
-        host, page = tables.hosts.c, tables.pages.c
-        counts = (
-            select(page.host_id, func.count().label("pages"))
-            .where(page.state.not_in(NOT_LISTED))
-            .group_by(page.host_id)
-            .subquery()
-        )
-        pages = func.coalesce(counts.c.pages, 0).label("pages")
-        rows = await self._rows(
-            select(
-                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
-                host.failures.label("successive_failures"),
-                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"), host.id,
-            )
-            .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
-            .order_by(pages.desc(), host.name)
-        )  # fmt: skip
-        counted = [row.values() for row in await self._rows(TURNED_AWAY_BY_HOST)]
-        away = turned_away_by_host(counted)
-        found = ((row, away.get(row.pop("id"), {})) for row in rows)
-        return [HostLine(**row | {"blocked": bool(row["blocked"])}, turned_away=there) for row, there in found]
+        async with self._connected() as connection:
+            return await read_hosts(connection, None, even_empty=True)
 
     async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[SourceLine]:
         """Rows of the view, by host and source."""

@@ -109,8 +109,8 @@ async def test_a_site_is_followed_from_one_address(tmp_path: Path) -> None:
         async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
             found = await reader.page(site.url("/docs/b"))
             assert found is not None
-            assert found["linked_from"]["sources"] == [site.url("/docs/"), site.url("/docs/a")]
-            assert found["linked_from"]["depth"] == 1
+            assert found.linked_from.sources == [site.url("/docs/"), site.url("/docs/a")]
+            assert found.linked_from.depth == 1
             (figures,) = await reader.followed_sites()
             assert (figures.found, figures.waiting, figures.refused) == (8, 0, 2)
 

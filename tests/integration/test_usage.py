@@ -171,7 +171,8 @@ async def test_a_consumer_receives_nothing_that_denies_its_use_and_learns_when_t
     async with Reader(database) as reader:
         explained = await reader.page(urls[1])
         assert explained is not None
-        said = [(one["where"], one["text"]) for one in explained["usage"]["said"]]
+        assert explained.usage is not None
+        said = [(one["where"], one["text"]) for one in explained.usage["said"]]
         assert said == [("robots.txt Content-Signal", "search=yes"), ("meta robots", "noai, noarchive")]
 
 

@@ -8,6 +8,7 @@ number has seen every smaller one, also on PostgreSQL, and no number is left out
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Select, func, select, true
@@ -58,7 +59,8 @@ async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
 async def write_changes(connection: AsyncConnection, told: Rows, scope: WriteScope | None) -> int:
     """Write changes at the end of a transaction; the number of the first."""
     first = await (OneWriter() if scope is None else scope.numbering).first_change(connection, len(told))
-    rows = [(first + at, *(row[name] for name in _FIELDS)) for at, row in enumerate(told)]
+    fields = itemgetter(*_FIELDS)
+    rows = [(first + at, *fields(row)) for at, row in enumerate(told)]
     await _INSERT.run(connection, rows)
     return first
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -310,7 +311,7 @@ async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *,
 def _body_fields(row: dict[str, Any], renewed: Renewed, first: int) -> tuple[Any, ...]:
     change = row["change"]
     version = renewed.version(row["page_id"]) if change is None else first + change
-    return *(row[name] for name in BODY), version
+    return *itemgetter(*BODY)(row), version
 
 
 async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessPoint]) -> None:

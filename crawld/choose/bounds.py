@@ -18,15 +18,16 @@ models call certain is the order of the rounded values too. A value may be inf (
 its model is huge instead, and such pages are told apart by exact values.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import Ints, PageTable
-from crawld.choose.valuation import Beliefs, Floats, Valuation
+from crawld.choose.valuation import Beliefs, Floats, MotionOfOne, Valuation
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class BoundsLimits:
     golden: float = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
     forever: float = 1e18  # seconds: a page below the level then never reaches it
     sunk: float = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
+    singly: int = 16  # pages that are rather modelled one by one than by arrays
     huge: float = 1e250  # a value that stands for inf in models
     rounding: float = 1e-10  # of a value, relative: far above what its own rounding can do
     saturated: float = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -61,9 +63,10 @@ _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a mo
 
 def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
     """Models of pages from now on, one a column, and when each may be picked."""
-    page = pages.take(rows)
     pages.evaluations += len(rows)
-    *beliefs, last, boost, not_before, _ = page
+    if len(rows) <= LIMITS.singly and (motion := valuation.motion_of_one()) is not None:
+        return np.array([_model(motion, page, now) for page in pages.table[rows].tolist()]).reshape(-1, 7).T
+    *beliefs, last, boost, not_before, _ = pages.take(rows)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
     value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*beliefs))
@@ -78,6 +81,19 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
             LIMITS.rounding * LIMITS.huge,
         )
     return made
+
+
+def _model(motion: MotionOfOne, page: Sequence[float], now: float) -> Sequence[float]:
+    """The same of one page, by its row of the page table, without numpy's overhead."""
+    mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ = page
+    at = max(now, last)
+    value, slope, curvature, third = motion(at - last, boost, mu * heard, alpha, shape, kappa, gamma)
+    if heard < 1:
+        deaf = motion(at - last, 0.0, mu * (1 - heard), deaf_alpha, deaf_shape, 0.0, 0.0)
+        value, slope, curvature, third = map(add, (value, slope, curvature, third), deaf)
+    if value >= LIMITS.huge:
+        return at, LIMITS.huge, 0.0, 0.0, 0.0, LIMITS.rounding * LIMITS.huge, not_before
+    return at, value, slope, 0.5 * curvature, third / 6, LIMITS.rounding * value, not_before
 
 
 def highest(made: Floats, at: float) -> Floats:

@@ -15,7 +15,7 @@ from crawld.choose.expected import expected_ceiling, expected_page, mixture, uns
 from crawld.choose.objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.choose.scalar import Motion, measure_page
 from crawld.choose.series import Measures, measure_pages, weigh
-from crawld.choose.valuation import Beliefs, Floats, Number, Page, Taylor, Valuation
+from crawld.choose.valuation import Beliefs, Floats, MotionOfOne, Number, Page, Taylor, Valuation
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,10 @@ class GreedyNcis(Freshness):
         """Only drift counts before the first signal."""
         return alpha
 
+    def motion_of_one(self) -> MotionOfOne | None:
+        """The motion of one page: signals are taken as they are."""
+        return self.taylor_page
+
     def ceiling(self, tau: float, boost: float, page: Page) -> float:
         """A bound also for pages with signals: over a posterior, their value takes nine times as long as another's."""
         mu, alpha, shape, kappa, gamma = page
@@ -173,6 +177,9 @@ class GreedyApproximate(GreedyNcis):
 
     def __init__(self, terms: int) -> None:
         self.terms = terms
+
+    def motion_of_one(self) -> None:
+        """None: signals are not taken as they are."""
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """Useless signals (κ = 0) are none: taken literally the truncated sum would not tend to GREEDY."""

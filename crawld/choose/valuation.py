@@ -86,6 +86,8 @@ def _split(low: Floats, high: Floats) -> Floats:
 
 Number = TypeVar("Number", float, Floats)
 Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
+MotionOfOne = Callable[[float, float, float, float, float, float, float], tuple[float, float, float, float]]
+"""The fields of `Taylor` of one page, by τ, boost, μ, α, shape, κ and γ."""
 
 
 class Beliefs(NamedTuple):
@@ -169,6 +171,10 @@ class Valuation(ABC):
         """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
         mu, alpha, _, kappa, gamma = page
         return 0.5 * mu * self.early_rate(alpha, kappa, gamma) * tau * tau * (1 + 1e-9) if boost == 0 else np.inf
+
+    def motion_of_one(self) -> MotionOfOne | None:
+        """The scalar twin of `taylor`, where there is one."""
+        return None
 
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""

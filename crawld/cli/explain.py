@@ -140,7 +140,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
         ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}{_significance(held)}"),
         ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
         ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
-        ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
+        ("changes", format_rate_of_change(page["change_rate"], *_posterior(page))),
         ("last crawl", _moment(page["last_crawl_at"], now)),
         ("last change", _moment(page["last_change_at"], now)),
     ]
@@ -155,7 +155,7 @@ def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
     if page["trouble"]:
         found.append(("last trouble", page["trouble"]))
     if estimate:
-        found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
+        found.append(("unannounced", format_rate_of_change(page["alpha"], *_posterior(page))))
         worth = [source for source, count in estimate["signals"].items() if count]
         found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
     found += [
@@ -198,15 +198,10 @@ def _links(linked: dict[str, Any]) -> list[tuple[str, str]]:
     return found if linked["refused"] is None else [*found, ("not kept", f"links lead to it, but: {linked['refused']}")]
 
 
-def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
-    """The mean rate with the posterior and its evidence, as far as there is any."""
+def _posterior(page: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Shape and rate of the posterior and its evidence, as far as there is any."""
     estimate = page["estimate"] or {}
-    return {
-        "change_rate": rate,
-        "shape": estimate.get("shape"),
-        "rate": estimate.get("rate"),
-        "evidence": estimate.get("crawls"),
-    }
+    return estimate.get("shape"), estimate.get("rate"), estimate.get("crawls")
 
 
 def _value(value: float | None) -> str:

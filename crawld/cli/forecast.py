@@ -33,18 +33,18 @@ async def stopped_forecast(reader: Reader, settings: Settings, rates: Sequence[f
     stored, curves = await reader.stored_pages()
     hosts = [
         HostState(
-            row["host"],
-            blocked=row["blocked"],
-            failures=row["successive_failures"],
-            delay=row["delay_seconds"],
-            crawl_delay=row["crawl_delay_seconds"],
+            line.host,
+            blocked=line.blocked,
+            failures=line.successive_failures,
+            delay=line.delay_seconds,
+            crawl_delay=line.crawl_delay_seconds,
         )
-        for row in await reader.hosts()
+        for line in await reader.hosts()
     ]
     pages = StoredScheduler(terms_of(settings), stored, hosts, curves)
     spent: Counter[str] = Counter()
-    for row in await reader.slot_history(since=now - MEASURED_SECONDS, bucket=MEASURED_SECONDS):
-        spent[row["use"]] += 0 if row["use"] in (IDLE, SKIPPED) else row["slots"]
+    for line in await reader.slot_history(since=now - MEASURED_SECONDS, bucket=MEASURED_SECONDS):
+        spent[line.use] += 0 if line.use in (IDLE, SKIPPED) else line.slots
     kept = await reader.setting(BANDWIDTH)
     bandwidth = settings.bandwidth if kept is None else float(kept)
     return await asyncio.to_thread(pages.forecast, bandwidth, rates, spent, now)

@@ -31,8 +31,8 @@ from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
-from crawld.model.usage import IN_HEAD, IN_HEADERS, Statement, usage_of
 from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import Statement, usage_of
 from crawld.pages.page_set import PageSet
 from crawld.pages.status import Audits
 from crawld.read.change.comparison import NO_NOISE
@@ -343,12 +343,12 @@ class PageCrawls:
         before, agent = () if memory is None else memory.said, self._sender.robots.token
         in_headers = said_in_headers(outcome.headers, outcome.url, agent)
         if before and outcome.status == 304 and not in_headers:
-            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
+            in_headers = tuple(one for one in before if one[0].in_headers)
         in_head: tuple[Statement, ...] = ()
         if head is not None:
             in_head = said_in_head(head, agent)
         elif before:
-            in_head = tuple(one for one in before if one[0] in IN_HEAD)
+            in_head = tuple(one for one in before if one[0].in_head)
         said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
         return judgement if said == kept.said else judgement._replace(memory=replace(kept, said=said))
 

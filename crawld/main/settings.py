@@ -10,10 +10,10 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import re2
@@ -242,11 +242,21 @@ Texts = BeforeValidator(_one_or_many)
 
 Kind = Literal["webhook", "command", "notify"]
 Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
-KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
-RATES = {"webhook": 10.0, "command": 2.0, "notify": 1 / 60}
-SECONDS = {"webhook": 10.0, "command": 60.0, "notify": 60.0}
-AT_ONCE = {"webhook": 4, "command": 2, "notify": 1}
-"""By kind, what holds where the settings say nothing: sendings per second, seconds for one, and how many at once."""
+
+
+class HookDefaults(NamedTuple):
+    """What holds for a kind of hook where the settings say nothing."""
+
+    rate: float  # sendings per second
+    seconds: float  # for one
+    at_once: int
+
+
+HOOK_KINDS: Mapping[Kind, HookDefaults] = {
+    "webhook": HookDefaults(10.0, 10.0, 4),
+    "command": HookDefaults(2.0, 60.0, 2),
+    "notify": HookDefaults(1 / 60, 60.0, 1),
+}
 
 
 def _name(value: str) -> str:
@@ -291,22 +301,22 @@ class HookSection(BaseModel):
     @property
     def kind(self) -> Kind:
         """Returns how the hook is told."""
-        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+        return next(kind for kind in HOOK_KINDS if getattr(self, kind) is not None)
 
     @property
     def sendings_per_second(self) -> float:
         """Returns how often something may be sent."""
-        return RATES[self.kind] if self.rate is None else self.rate
+        return HOOK_KINDS[self.kind].rate if self.rate is None else self.rate
 
     @property
     def seconds(self) -> float:
         """Returns how long one sending may take."""
-        return SECONDS[self.kind] if self.timeout is None else self.timeout
+        return HOOK_KINDS[self.kind].seconds if self.timeout is None else self.timeout
 
     @property
     def at_once(self) -> int:
         """Returns how many sendings may be under way."""
-        return AT_ONCE[self.kind] if self.concurrency is None else self.concurrency
+        return HOOK_KINDS[self.kind].at_once if self.concurrency is None else self.concurrency
 
     @property
     def target(self) -> str:
@@ -327,7 +337,7 @@ class HookSection(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "HookSection":
-        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        given = [kind for kind in HOOK_KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(f"{self.name}: write one of webhook, command and notify, and no more than one")
         if given != ["webhook"] and (self.secret or self.secret_file or self.allow_private):

@@ -42,30 +42,40 @@ class SaidIn(StrEnum):
     META = "meta robots"
     LINK_ELEMENT = "link element"
 
+    @property
+    def in_headers(self) -> bool:
+        """Tells whether it stands in the headers of the page's answer."""
+        return self in {SaidIn.SIGNAL, SaidIn.USAGE, SaidIn.ROBOTS_TAG, SaidIn.LINK}
 
-IN_HEADERS = frozenset({SaidIn.SIGNAL, SaidIn.USAGE, SaidIn.ROBOTS_TAG, SaidIn.LINK})
-IN_HEAD = frozenset({SaidIn.META, SaidIn.LINK_ELEMENT})
-LICENSES = frozenset({SaidIn.ROBOTS_LICENSE, SaidIn.LINK, SaidIn.LINK_ELEMENT})
+    @property
+    def in_head(self) -> bool:
+        """Tells whether it stands in the head of the page's markup."""
+        return self in {SaidIn.META, SaidIn.LINK_ELEMENT}
+
+    @property
+    def is_license(self) -> bool:
+        """Tells whether it names a licence."""
+        return self in {SaidIn.ROBOTS_LICENSE, SaidIn.LINK, SaidIn.LINK_ELEMENT}
+
+
 Statement = tuple[SaidIn, str]
 """Where something is said, and what."""
-_EVERY = tuple(PageUse)
-_AI = (PageUse.AI_INPUT, PageUse.AI_TRAIN)
 CATEGORIES: Mapping[str, Sequence[PageUse]] = {
     "search": (PageUse.SEARCH,),
     "ai-input": (PageUse.AI_INPUT,),
     "ai-train": (PageUse.AI_TRAIN,),
     "train-ai": (PageUse.AI_TRAIN,),
     "train-genai": (PageUse.AI_TRAIN,),
-    "ai": _AI,
+    "ai": (PageUse.AI_INPUT, PageUse.AI_TRAIN),
     "ai-use": (PageUse.AI_INPUT,),
-    "bots": _EVERY,
-    "all": _EVERY,
+    "bots": tuple(PageUse),
+    "all": tuple(PageUse),
 }
 """Categories of Content-Signal and Content-Usage by what they say of; others are passed on and decide nothing."""
 DENIALS: Mapping[str, Sequence[PageUse]] = {
     "noindex": (PageUse.SEARCH,),
     "nosnippet": (PageUse.AI_INPUT,),
-    "noai": _AI,
+    "noai": (PageUse.AI_INPUT, PageUse.AI_TRAIN),
     "noml": (PageUse.AI_TRAIN,),
 }
 """What robots' directives deny."""
@@ -132,7 +142,7 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
     for place, text in said:
         if place in {SaidIn.META, SaidIn.ROBOTS_TAG}:
             directives |= {word.strip() for word in text.split(",")}
-        elif place not in LICENSES:
+        elif not place.is_license:
             for use, allowed in _preferences(text):
                 votes[use] = allowed and votes.get(use, True)
     for word in directives:
@@ -143,7 +153,7 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
         ai_train=votes.get(PageUse.AI_TRAIN),
         noarchive=bool(directives & {"noarchive", "nocache"}),
         nosnippet="nosnippet" in directives,
-        license=next((text for place, text in said if place in LICENSES), None),
+        license=next((text for place, text in said if place.is_license), None),
         said=tuple((place.value, text) for place, text in said),
     )
 

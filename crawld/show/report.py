@@ -18,6 +18,7 @@ from crawld.model.signal import Source
 from crawld.model.units import format_duration, format_moment, format_rate
 from crawld.model.units import many as _many
 from crawld.model.why import IDLE, ToldReason, Why
+from crawld.store.views import AuditFigures, FollowedLine
 
 
 @dataclass(frozen=True)
@@ -261,28 +262,6 @@ class TroubleReport:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFigures:
-    """Audits that the measured freshness rests on: how many, and over which time."""
-
-    count: int = 0
-    first_at: float | None = None
-    last_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LinkFigures:
-    """Figures of a site whose links are followed."""
-
-    host: str
-    pages: int
-    found: int
-    waiting: int
-    refused: int
-    deferred: int
-    depth: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(JsonReport):
     """Summary of a crawl from the database and, where it answers, the daemon: what `crawld stats` shows."""
@@ -302,8 +281,8 @@ class Summary(JsonReport):
     hosts_in_trouble: HostsInTrouble = field(default_factory=HostsInTrouble)
     turned_away: Mapping[str, SitesTurningAway] = field(default_factory=dict)
     overdue: OverduePages = field(default_factory=OverduePages)
-    audits: AuditFigures = AuditFigures()
-    followed_sites: Sequence[LinkFigures] = ()
+    audits: AuditFigures = field(default_factory=AuditFigures)
+    followed_sites: Sequence[FollowedLine] = ()
     daemon: Status | None = None
     daemon_state: DaemonState = DaemonState()
     max_interval_seconds: float = 0.0

@@ -31,20 +31,20 @@ from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
 from crawld.store.report import (
     TURNED_AWAY_BY_HOST,
-    calibration,
     database_bytes,
     free_bytes,
     is_document,
     is_page,
     overdue_since,
     read_addresses,
+    read_calibration,
     read_copy,
+    read_slots,
+    read_sources,
     signal_stats,
     turned_away_by_host,
-    with_heard,
 )
 from crawld.store.schema import open_for_reading
-from crawld.store.slot_history import slots_since
 from crawld.store.views import (
     CalibrationLine,
     Changes,
@@ -428,15 +428,11 @@ class SqlReadModel:
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceLine]:
         """What signals were worth, by host and source."""
-        stat = signal_stats.c
-        query = select(signal_stats).order_by(stat.host, stat.source).limit(limit)
-        if host is not None:
-            query = query.where(stat.host == host)
-        if search is not None:
-            query = query.where(_named(stat.host, search))
+        host_name = signal_stats.c.host
+        conditions = [] if host is None else [host_name == host]
+        conditions += [] if search is None else [_named(host_name, search)]
         async with self._connected() as connection:
-            rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
-        return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
+            return await read_sources(connection, limit, *conditions)
 
     @in_reader_thread
     async def source_files(
@@ -457,7 +453,7 @@ class SqlReadModel:
     async def followed(self) -> Sequence[FollowedLine]:
         """What following links has found, by host."""
         async with self._connected() as connection:
-            return [FollowedLine(**row) for row in await read_site_figures(connection)]
+            return await read_site_figures(connection)
 
     @in_reader_thread
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
@@ -471,18 +467,13 @@ class SqlReadModel:
     async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
         """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
         async with self._connected() as connection:
-            rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
-            return [SlotLine(*row) for row in rows]
+            return await read_slots(connection, since, bucket)
 
     @in_reader_thread
     async def calibration(self) -> Sequence[CalibrationLine]:
         """Predicted against seen freshness, the lowest tenth first."""
-        tenth = calibration.c
-        query = select(
-            tenth.bin, tenth.predicted_low, tenth.predicted_high, tenth.crawls, tenth.predicted, tenth.seen
-        ).order_by(tenth.bin)
         async with self._connected() as connection:
-            return [CalibrationLine(*row) for row in await connection.execute(query)]
+            return await read_calibration(connection)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncConnection]:

@@ -13,7 +13,9 @@ from pydantic import ConfigDict, Field
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.estimate import Floats, Ints
-from crawld.model.page import PageState
+from crawld.model.host import HostsInTrouble, SitesTurningAway
+from crawld.model.metrics import HistoryPoint
+from crawld.model.page import OverduePages, PageState
 from crawld.model.signal import Source, bought_in_words
 from crawld.model.usage import NOTHING_SAID, PageUse, Usage
 from crawld.store.batch import FreshnessPoint
@@ -334,7 +336,7 @@ class FollowedLine:
     waiting: int  # of those, not yet visited
     refused: int  # linked, but not to be kept
     deferred: int  # pages with links that wait for room
-    depth: int
+    depth: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +359,114 @@ class CalibrationLine:
     crawls: int
     predicted: float
     seen: float
+
+    @property
+    def gap(self) -> float:
+        """By how much more was seen than predicted."""
+        return self.seen - self.predicted
+
+
+@dataclass(frozen=True, slots=True)
+class PageStats:
+    """A page's row of the view `page_stats`."""
+
+    url: str
+    host: str
+    importance: float
+    state: str
+    crawls: int
+    changes: int
+    failures: int
+    signals: int
+    last_crawl_at: float | None
+    last_change_at: float | None
+    change_rate: float | None
+    alpha: float | None
+    beta_seconds: float | None
+    kappa: float | None
+    gamma: float | None
+    precision: float | None
+    recall: float | None
+    staleness: float | None
+    freshness: float
+    weight: float
+    gone_since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostStats:
+    """A host's row of the view `host_stats`, with the number of changes of its frame."""
+
+    host: str
+    pages: int
+    copies: int
+    crawls: int
+    changes: int
+    failures: int
+    signals: int
+    last_crawl_at: float | None
+    last_change_at: float | None
+    change_rate: float | None
+    freshness: float | None
+    blocked: bool
+    blocked_until: float
+    successive_failures: int
+    delay_seconds: float | None
+    crawl_delay_seconds: float | None
+    frame_changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RatePosterior:
+    """RatePosterior of a page's change rate, and how many revisits it rests on."""
+
+    shape: float
+    rate: float
+    evidence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedPage:
+    """A page that is kept out, and since when."""
+
+    url: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Figures of all pages, from the database alone."""
+
+    pages: int
+    states: Mapping[str, int]
+    crawls: int
+    changes: int
+    failures: int
+    last_crawl_at: float | None
+    hosts: int
+    freshness: float | None  # weighted by importance
+    latest: HistoryPoint | None
+    database_bytes: int
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFigures:
+    """Audits that the measured freshness rests on: how many, and over which time."""
+
+    count: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTroubles:
+    """Hosts that may not be asked or turn us away, pages that are overdue, and the latest audits."""
+
+    hosts_in_trouble: HostsInTrouble
+    turned_away: Mapping[str, SitesTurningAway]
+    overdue: OverduePages
+    audits: AuditFigures
 
 
 @dataclass(frozen=True, slots=True)

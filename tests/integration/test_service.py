@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from crawld.cli import install_service, main
-from crawld.cli.install_service import RESOLV_CONF, private_resolvers
+from crawld.cli.install_service import SERVICE, private_resolvers
 from crawld.model.errors import CrawldError
 from tests.support.process import ROOT, command, daemon, settings
 from tests.support.service_manager import UNIT, manager
@@ -97,7 +97,7 @@ async def test_the_unit_is_printed_for_this_installation(tmp_path: Path) -> None
     (start,) = re.findall(r"^ExecStart=(\S+) run --config /etc/crawld/config.yaml$", done.out, re.MULTILINE)
     assert Path(start).is_absolute()
     assert Path(start).name == "crawld"
-    allowed = " ".join(["IPAddressAllow=localhost", *private_resolvers(RESOLV_CONF)])
+    allowed = " ".join(["IPAddressAllow=localhost", *private_resolvers(SERVICE.resolv_conf)])
     assert done.out == UNIT.replace("/usr/local/bin/crawld", start).replace("IPAddressAllow=localhost", allowed)
     assert list(tmp_path.iterdir()) == []
 

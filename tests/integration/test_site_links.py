@@ -105,7 +105,7 @@ async def test_a_site_is_followed_from_one_address(tmp_path: Path) -> None:
             assert found["linked_from"]["sources"] == [site.url("/docs/"), site.url("/docs/a")]
             assert found["linked_from"]["depth"] == 1
             (figures,) = await reader.followed_sites()
-            assert (figures["found"], figures["waiting"], figures["refused"]) == (8, 0, 2)
+            assert (figures.found, figures.waiting, figures.refused) == (8, 0, 2)
 
 
 def calendar() -> Behaviour:

@@ -16,7 +16,8 @@ from crawld.model.metrics import HookStanding
 from crawld.model.page import OverduePages
 from crawld.research.demo import print_report
 from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
-from crawld.show.report import LinkFigures, RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.show.report import RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.store.views import FollowedLine
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
@@ -103,7 +104,7 @@ def overall() -> Summary:
         "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
         "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
         "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
-        "followed_sites": [LinkFigures(LONG, 7, 7, 2, 1, 1, 2)],
+        "followed_sites": [FollowedLine(LONG, 7, 7, 2, 1, 1, 2)],
         "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
     })  # fmt: skip
 

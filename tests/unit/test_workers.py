@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawld.model.errors import InputError, TooCostlyError
-from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, WorkerPool
+from crawld.read.workers.pool import LIMITS, FairQueue, WorkerPool
 from crawld.read.workers.worker import Limits
 from tests.support.process import runs
 
@@ -118,11 +118,13 @@ async def test_two_long_tasks_take_turns(pool: WorkerPool) -> None:
 
 async def test_what_waits_is_bounded(pool: WorkerPool) -> None:
     """Who has most waiting loses the latest of it; others lose nothing."""
-    body = b"x" * LARGE
-    many = [asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((MOST_WAITING // LARGE) + 5)]
+    body = b"x" * LIMITS.large
+    many = [
+        asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((LIMITS.max_waiting // LIMITS.large) + 5)
+    ]
     modest = asyncio.create_task(pool.run("modest", measure, body))
     found = await asyncio.gather(*many, return_exceptions=True)
-    assert (await modest)[0] == LARGE
+    assert (await modest)[0] == LIMITS.large
     assert 1 <= sum(isinstance(one, TooCostlyError) for one in found) <= 6
 
 

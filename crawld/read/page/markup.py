@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from itertools import islice
@@ -146,8 +147,15 @@ WORDS = PageWords()
 KEPT_SPACES = {" ": "\ufded", "\n": "\ufdee", "\t": "\ufdef"}
 """White space that counts, as it is written until all other white space has been evened out."""
 
-MAIN, UNFRAMED, SEEN = range(3)
-"""How much is compared, from the narrowest selection to the widest; each holds those before it."""
+
+class Breadth(IntEnum):
+    """Selections of what is compared, from the narrowest to the widest; each holds those before it."""
+
+    MAIN = 0
+    UNFRAMED = 1
+    SEEN = 2
+
+
 HIDDEN, OUTSIDE = "hidden", "outside main"
 
 
@@ -164,7 +172,7 @@ class Region:
     """Whether it stays where nothing but main does."""
     fate: str | None = None
     """Why it is left out."""
-    level = MAIN
+    level = Breadth.MAIN
     """The narrowest selection it belongs to."""
 
     def __init__(self, kind: str, parent: "Region | None", *, in_section: bool, in_svg: bool) -> None:
@@ -235,9 +243,9 @@ class Region:
     def set_level(self, *, only_main: bool) -> None:
         """Set the narrowest selection this part belongs to; `only_main`: whether the page has a main part."""
         if self.fate is None:
-            self.level = MAIN if self.inside or not only_main else UNFRAMED
+            self.level = Breadth.MAIN if self.inside or not only_main else Breadth.UNFRAMED
         else:
-            self.level = SEEN
+            self.level = Breadth.SEEN
 
 
 @dataclass(frozen=True)
@@ -257,8 +265,8 @@ def select(text: str, *, main: bool) -> Selection:
     """The part of a marked text that is compared: the main text, or all that is seen."""
     regions, pieces = _read(text)
     _decide(regions)
-    pieces, hidden = _without_hidden(pieces, MAIN if main else SEEN)
-    level = _level_with_content(pieces) if main else SEEN
+    pieces, hidden = _without_hidden(pieces, Breadth.MAIN if main else Breadth.SEEN)
+    level = _level_with_content(pieces) if main else Breadth.SEEN
     kept: list[str] = []
     titles: list[str] = []
     title = next((region for region in regions if region.kind == "title" and not region.undrawn), None)
@@ -270,9 +278,11 @@ def select(text: str, *, main: bool) -> Selection:
             left_out.append((region.fate or OUTSIDE, piece))
             if CUT in piece:
                 kept.append(CUT)
-    in_main = main and level == MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    in_main = (
+        main and level == Breadth.MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    )
     named = " ".join("".join(titles).replace(CUT, " ").split())
-    return Selection("".join(kept), named, tuple(left_out), whole=main and level == SEEN, in_main=in_main)
+    return Selection("".join(kept), named, tuple(left_out), whole=main and level == Breadth.SEEN, in_main=in_main)
 
 
 def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
@@ -329,7 +339,7 @@ def _decide(regions: list[Region]) -> None:
     headings = [
         region for region in regions if region.kind == "h1" and region.fate in {None, "header"} and not region.hidden
     ]
-    if headings and not any(region.level == MAIN for region in headings):
+    if headings and not any(region.level == Breadth.MAIN for region in headings):
         for region in headings:
             region.pardon()
         _set_levels(regions)
@@ -358,8 +368,10 @@ def _without_hidden(pieces: list[tuple[Region, str]], level: int) -> tuple[list[
 
 def _level_with_content(pieces: list[tuple[Region, str]]) -> int:
     """The narrowest selection that holds more than next to nothing of what is seen."""
-    narrow = (level for level in (MAIN, UNFRAMED) if not _next_to_nothing(pieces, level, pieces, SEEN))
-    return next(narrow, SEEN)
+    narrow = (
+        level for level in (Breadth.MAIN, Breadth.UNFRAMED) if not _next_to_nothing(pieces, level, pieces, Breadth.SEEN)
+    )
+    return next(narrow, Breadth.SEEN)
 
 
 def _next_to_nothing(

@@ -57,6 +57,12 @@ class PoolLimits:
     """Of the worker in the long lane: the event loop and the short lane go first."""
     retry_seconds: float = 1.0
     max_retry_seconds: float = 60.0
+    large: int = 1 << 20
+    """Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
+    max_waiting: int = 24 << 20
+    """Bytes that wait to be read in all. Beyond it the payer with most waiting loses its latest."""
+    grown: int = 48 << 20
+    """Bytes by which a worker may have grown to be used again; a new one begins small."""
 
 
 LIMITS = PoolLimits()
@@ -344,13 +350,6 @@ class Launcher:
 
 P = ParamSpec("P")
 
-LARGE = 1 << 20
-"""Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
-MOST_WAITING = 24 << 20
-"""Bytes that wait to be read in all. Beyond it the payer with most waiting loses its latest."""
-GROWN = 48 << 20
-"""Bytes by which a worker may have grown to be used again; a new one begins small."""
-
 
 @dataclass(slots=True, eq=False)
 class _Task:
@@ -387,7 +386,7 @@ class WorkerPool:
         function, all_given = flattened(work, given)
         size = sum(map(_size, all_given))
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LARGE))
+        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LIMITS.large))
         self._serve()
         return await answer
 
@@ -418,7 +417,7 @@ class WorkerPool:
 
     def _enqueue(self, task: _Task) -> None:
         (self._long if task.long else self._short).put(task.payer, task, task.size)
-        while self._short.bytes + self._long.bytes > MOST_WAITING:
+        while self._short.bytes + self._long.bytes > LIMITS.max_waiting:
             queue = max((self._short, self._long), key=lambda one: one.bytes)
             lost = queue.drop_heaviest()
             _fail(lost, f"too much that {lost.payer} sent waits to be read")
@@ -515,7 +514,7 @@ class WorkerPool:
         again = answer is None and self._broken(task, status)
         if answer is not None:
             self._answer(task, answer)
-        self._give_back(worker, task, reusable=isinstance(answer, Done | Raised) and answer.grown < GROWN)
+        self._give_back(worker, task, reusable=isinstance(answer, Done | Raised) and answer.grown < LIMITS.grown)
         if again:
             task.evicted, task.long = False, True
             self._enqueue(task)

@@ -187,9 +187,9 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
     precision = {source: -math.expm1(-kappa_of(estimate, source)) for source in SOURCES}
     true = {source: estimate.gamma[source] * precision[source] for source in SOURCES}
     total = alpha + math.fsum(true.values())
-    known = {"shape": estimate.shape, "rate": estimate.rate, "evidence": estimate.crawls}
-    yield "Changes", format_rate_of_change({"change_rate": total} | known)
-    yield "Unannounced", format_rate_of_change({"change_rate": alpha} | known)
+    posterior = (estimate.shape, estimate.rate, estimate.crawls)
+    yield "Changes", format_rate_of_change(total, *posterior)
+    yield "Unannounced", format_rate_of_change(alpha, *posterior)
     for source in SOURCES:
         if estimate.signals[source]:
             recall = true[source] / total if total > 0 else 0.0

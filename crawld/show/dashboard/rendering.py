@@ -13,7 +13,7 @@ from crawld import __version__
 from crawld.model.errors import CrawldError
 from crawld.pages.documents import StoredTexts
 from crawld.show.actions import Control
-from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
+from crawld.show.charts import STYLESHEET, Chart, data_table, draw, key
 from crawld.show.dashboard import words
 from crawld.show.report import ForecastPoint, ForecastReport
 from crawld.store.read_model import SqlReadModel
@@ -79,8 +79,7 @@ def _assets() -> dict[str, Asset]:
     for name in ("dashboard.css", "dashboard.js", "icon.svg"):
         body = files("crawld.show.dashboard").joinpath("static", name).read_bytes()
         if name == "dashboard.css":  # charts bring their own rules; the browser is given one stylesheet
-            charts = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}\n"
-            body = charts.encode() + body
+            body = STYLESHEET.encode() + b"\n" + body
         digest = hashlib.sha256(body).hexdigest()[:12]
         stem, _, kind = name.rpartition(".")
         found[name] = Asset(f"/static/{stem}.{digest}.{kind}", TYPES[kind], body)

@@ -18,7 +18,7 @@ models call certain is the order of the rounded values too. A value may be inf (
 its model is huge instead, and such pages are told apart by exact values.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import add
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import Ints, PageTable
-from crawld.choose.valuation import Beliefs, Floats, MotionOfOne, Valuation
+from crawld.choose.valuation import Beliefs, Floats, Valuation
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BoundsLimits:
     golden: float = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
     forever: float = 1e18  # seconds: a page below the level then never reaches it
     sunk: float = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
-    singly: int = 16  # pages that are rather modelled one by one than by arrays
+    singly: int = 16  # pages up to which models are made in plain floats
     huge: float = 1e250  # a value that stands for inf in models
     rounding: float = 1e-10  # of a value, relative: far above what its own rounding can do
     saturated: float = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -64,8 +64,8 @@ _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a mo
 def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
     """Models of pages from now on, one a column, and when each may be picked."""
     pages.evaluations += len(rows)
-    if len(rows) <= LIMITS.singly and (motion := valuation.motion_of_one()) is not None:
-        return np.array([_model(motion, page, now) for page in pages.table[rows].tolist()]).reshape(-1, 7).T
+    if len(rows) <= LIMITS.singly and (made := _singly(valuation, pages.table[rows].tolist(), now)) is not None:
+        return made
     *beliefs, last, boost, not_before, _ = pages.take(rows)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
@@ -83,17 +83,23 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
     return made
 
 
-def _model(motion: MotionOfOne, page: Sequence[float], now: float) -> Sequence[float]:
-    """The same of one page, by its row of the page table, without numpy's overhead."""
-    mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ = page
-    at = max(now, last)
-    value, slope, curvature, third = motion(at - last, boost, mu * heard, alpha, shape, kappa, gamma)
-    if heard < 1:
-        deaf = motion(at - last, 0.0, mu * (1 - heard), deaf_alpha, deaf_shape, 0.0, 0.0)
-        value, slope, curvature, third = map(add, (value, slope, curvature, third), deaf)
-    if value >= LIMITS.huge:
-        return at, LIMITS.huge, 0.0, 0.0, 0.0, LIMITS.rounding * LIMITS.huge, not_before
-    return at, value, slope, 0.5 * curvature, third / 6, LIMITS.rounding * value, not_before
+def _singly(valuation: Valuation, pages: list[list[float]], now: float) -> Floats | None:
+    """The same of few pages, given by their rows of the table; None where the valuation has no plain floats."""
+    made: list[tuple[float, ...]] = []
+    for mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ in pages:
+        at = max(now, last)
+        found = valuation.taylor_of(at - last, boost, (heard * mu, alpha, shape, kappa, gamma))
+        if found is None:
+            return None
+        value, slope, curvature, third = found
+        if heard < 1:
+            deaf = valuation.taylor_of(at - last, 0.0, ((1 - heard) * mu, deaf_alpha, deaf_shape, 0.0, 0.0))
+            assert deaf is not None, "a valuation has plain floats for all pages or none"
+            value, slope, curvature, third = map(add, found, deaf)
+        if value >= LIMITS.huge:
+            value, slope, curvature, third = LIMITS.huge, 0.0, 0.0, 0.0
+        made.append((at, value, slope, 0.5 * curvature, third / 6, LIMITS.rounding * value, not_before))
+    return np.array(made).T
 
 
 def highest(made: Floats, at: float) -> Floats:
@@ -123,7 +129,9 @@ class Candidates:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        self._place = np.concatenate([self._place, np.full(rows - len(self._place), -1, dtype=np.int32)])
+        place = np.full(rows, -1, dtype=np.int32)
+        place[: len(self._place)] = self._place
+        self._place = place
 
     def models(self) -> Floats:
         """The models of all places, to read; of those left behind the value is -inf."""
@@ -144,7 +152,7 @@ class Candidates:
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""
-        place = self._place[row]
+        place = self._place.item(row)
         if place >= 0:
             self._place[row] = self.row[place] = -1
             self._models[_VALUE, place] = GONE
@@ -242,11 +250,12 @@ class Bounds:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        more = rows - len(self.expiry)
-        if more > 0:
+        have = len(self.expiry)
+        if rows > have:
             self.candidates.fit(rows)
-            self.expiry = np.concatenate([self.expiry, np.full(more, np.inf)])
-            self.ceiling = np.concatenate([self.ceiling, np.full(more, -np.inf)])
+            expiry, ceiling = np.full(rows, np.inf), np.full(rows, -np.inf)
+            expiry[:have], ceiling[:have] = self.expiry, self.ceiling
+            self.expiry, self.ceiling = expiry, ceiling
 
     def forget(self, row: int) -> None:
         """Let a page have neither bound nor model."""

@@ -15,7 +15,7 @@ from crawld.choose.expected import expected_ceiling, expected_page, mixture, uns
 from crawld.choose.objectives import age_pages, harmonic_pages, harmonic_slopes
 from crawld.choose.scalar import Motion, measure_page
 from crawld.choose.series import Measures, measure_pages, weigh
-from crawld.choose.valuation import Beliefs, Floats, MotionOfOne, Number, Page, Taylor, Valuation
+from crawld.choose.valuation import Beliefs, Floats, Number, Page, Taylor, Valuation
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,9 @@ class GreedyNcis(Freshness):
         """Only drift counts before the first signal."""
         return alpha
 
-    def motion_of_one(self) -> MotionOfOne | None:
-        """The motion of one page: signals are taken as they are."""
-        return self.taylor_page
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page: here signals are taken as they are."""
+        return self.taylor_page(tau, boost, *page)
 
     def ceiling(self, tau: float, boost: float, page: Page) -> float:
         """A bound also for pages with signals: over a posterior, their value takes nine times as long as another's."""
@@ -178,8 +178,10 @@ class GreedyApproximate(GreedyNcis):
     def __init__(self, terms: int) -> None:
         self.terms = terms
 
-    def motion_of_one(self) -> None:
-        """None: signals are not taken as they are."""
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page, seen as by `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return self.taylor_page(tau, boost, mu, alpha, shape, kappa, gamma if kappa > 0 else 0.0)
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """Useless signals (κ = 0) are none: taken literally the truncated sum would not tend to GREEDY."""

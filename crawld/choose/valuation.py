@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.choose.scalar import Motion
+
 
 @dataclass(frozen=True)
 class ValuationLimits:
@@ -86,8 +88,6 @@ def _split(low: Floats, high: Floats) -> Floats:
 
 Number = TypeVar("Number", float, Floats)
 Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
-MotionOfOne = Callable[[float, float, float, float, float, float, float], tuple[float, float, float, float]]
-"""The fields of `Taylor` of one page, by τ, boost, μ, α, shape, κ and γ."""
 
 
 class Beliefs(NamedTuple):
@@ -163,6 +163,10 @@ class Valuation(ABC):
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """The value now to 1e-12, its first two derivatives in τ, and a bound on the third from now on."""
 
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:  # noqa: ARG002 - others need them
+        """The same of one page in plain floats; None where only arrays tell it."""
+        return None
+
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
         """A rate r for which the value is at most μrτ²/2 before the first signal; inf where there is none."""
         return alpha + np.inf
@@ -171,10 +175,6 @@ class Valuation(ABC):
         """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
         mu, alpha, _, kappa, gamma = page
         return 0.5 * mu * self.early_rate(alpha, kappa, gamma) * tau * tau * (1 + 1e-9) if boost == 0 else np.inf
-
-    def motion_of_one(self) -> MotionOfOne | None:
-        """The scalar twin of `taylor`, where there is one."""
-        return None
 
     def crossing(self, level: float, boost: Floats, beliefs: Beliefs) -> Floats:
         """A τ before which the value is surely below `level`: rounded down, 0 if reached already, inf if never."""

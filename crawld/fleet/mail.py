@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"
+TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class Mail:
     "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
     for pages that are not the sender's. WEBSUB: a hub told the sender of `{"feed": url}`, or asked about
     `{"token": .., "query": {..}}`. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
-    pages that the operator has marked were changed, and are read again.
+    pages that the operator has marked were changed, and are read again. TURN: a request of the sender leaves for
+    `{"host": ..}` from `at` to `until`.
     """
 
     shard: int

@@ -1,7 +1,6 @@
 """Steering a whole fleet from any machine: each change is a row, which the workers read with their next beat."""
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from crawld.fleet.status import merged_status
 from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.errors import InputError, StoreError
+from crawld.model.errors import InputError
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.shards import shard_of_id
@@ -37,7 +36,7 @@ class FleetSteeringLimits:
     """Numbers that bound and tune this module."""
 
     look_seconds: float = 0.5
-    """Between two looks for changes, and whether a page that was asked for has been crawled."""
+    """Between two looks whether a page that was asked for has been crawled."""
     read_seconds: float = 10.0
     """For which a reader who insists on a fresh copy waits unless it says how long."""
     kept_seconds: float = 60.0
@@ -47,24 +46,6 @@ class FleetSteeringLimits:
 
 
 LIMITS = FleetSteeringLimits()
-
-
-class ChangeWatch:
-    """Watches for changes that other workers commit; `tell` wakes what waits for changes in this process."""
-
-    def __init__(self, store: SqlFleetStore, tell: Callable[[], None]) -> None:
-        self._store, self._tell = store, tell
-
-    async def run(self) -> None:
-        """Look again and again until cancelled."""
-        seen: int | None = None
-        while True:
-            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
-                last = await self._store.last_change()
-                if last != seen:
-                    self._tell()
-                seen = last
-            await asyncio.sleep(LIMITS.look_seconds)
 
 
 class FleetSteering:

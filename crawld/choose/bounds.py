@@ -20,6 +20,7 @@ its model is huge instead, and such pages are told apart by exact values.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class BoundsLimits:
     golden: float = 0.6180339887  # evenly spread: equal ceilings would all be caught by one fall of the level
     forever: float = 1e18  # seconds: a page below the level then never reaches it
     sunk: float = 0.9  # how far below a value the level sinks: the picks to come are worth about as much
+    singly: int = 16  # pages up to which models are made in plain floats
     huge: float = 1e250  # a value that stands for inf in models
     rounding: float = 1e-10  # of a value, relative: far above what its own rounding can do
     saturated: float = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
@@ -61,9 +63,10 @@ _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a mo
 
 def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
     """Models of pages from now on, one a column, and when each may be picked."""
-    page = pages.take(rows)
     pages.evaluations += len(rows)
-    *beliefs, last, boost, not_before, _ = page
+    if len(rows) <= LIMITS.singly and (made := _singly(valuation, pages.table[rows].tolist(), now)) is not None:
+        return made
+    *beliefs, last, boost, not_before, _ = pages.take(rows)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
     value, slope, curvature, third = valuation.taylor(at - last, boost, Beliefs(*beliefs))
@@ -78,6 +81,25 @@ def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Fl
             LIMITS.rounding * LIMITS.huge,
         )
     return made
+
+
+def _singly(valuation: Valuation, pages: list[list[float]], now: float) -> Floats | None:
+    """The same of few pages, given by their rows of the table; None where the valuation has no plain floats."""
+    made: list[tuple[float, ...]] = []
+    for mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ in pages:
+        at = max(now, last)
+        found = valuation.taylor_of(at - last, boost, (heard * mu, alpha, shape, kappa, gamma))
+        if found is None:
+            return None
+        value, slope, curvature, third = found
+        if heard < 1:
+            deaf = valuation.taylor_of(at - last, 0.0, ((1 - heard) * mu, deaf_alpha, deaf_shape, 0.0, 0.0))
+            assert deaf is not None, "a valuation has plain floats for all pages or none"
+            value, slope, curvature, third = map(add, found, deaf)
+        if value >= LIMITS.huge:
+            value, slope, curvature, third = LIMITS.huge, 0.0, 0.0, 0.0
+        made.append((at, value, slope, 0.5 * curvature, third / 6, LIMITS.rounding * value, not_before))
+    return np.array(made).T
 
 
 def highest(made: Floats, at: float) -> Floats:
@@ -107,7 +129,9 @@ class Candidates:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        self._place = np.concatenate([self._place, np.full(rows - len(self._place), -1, dtype=np.int32)])
+        place = np.full(rows, -1, dtype=np.int32)
+        place[: len(self._place)] = self._place
+        self._place = place
 
     def models(self) -> Floats:
         """The models of all places, to read; of those left behind the value is -inf."""
@@ -128,7 +152,7 @@ class Candidates:
 
     def remove(self, row: int) -> None:
         """Take a page out if it stands here."""
-        place = self._place[row]
+        place = self._place.item(row)
         if place >= 0:
             self._place[row] = self.row[place] = -1
             self._models[_VALUE, place] = GONE
@@ -226,11 +250,12 @@ class Bounds:
 
     def fit(self, rows: int) -> None:
         """Make room for that many rows."""
-        more = rows - len(self.expiry)
-        if more > 0:
+        have = len(self.expiry)
+        if rows > have:
             self.candidates.fit(rows)
-            self.expiry = np.concatenate([self.expiry, np.full(more, np.inf)])
-            self.ceiling = np.concatenate([self.ceiling, np.full(more, -np.inf)])
+            expiry, ceiling = np.full(rows, np.inf), np.full(rows, -np.inf)
+            expiry[:have], ceiling[:have] = self.expiry, self.ceiling
+            self.expiry, self.ceiling = expiry, ceiling
 
     def forget(self, row: int) -> None:
         """Let a page have neither bound nor model."""

@@ -55,7 +55,7 @@ class DueFirst:
 
     def holds(self, row: int) -> bool:
         """Whether the page stands here."""
-        return row < len(self.mark) and bool(self.mark[row])
+        return row < len(self.mark) and self.mark.item(row) != ABSENT
 
     def insert(self, rows: Ints) -> None:
         """Take in due pages."""

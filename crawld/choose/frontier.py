@@ -102,12 +102,15 @@ class Frontier(ValueChooser):
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added; that of a page never crawled changes nothing."""
         pages = self.pages
-        never_crawled = self._due.holds(row) and np.isnan(pages.last[row])
         pages.boost[row] = boost
-        if not never_crawled and row not in self._changed and pages.state[row] == WAITING:
+        if row in self._changed or pages.state.item(row) != WAITING:
+            return
+        if self._due.holds(row):
+            if np.isnan(pages.last[row]):
+                return
             self._due.remove(row)
-            self._bounds.forget(row)
-            self._changed[row] = None
+        self._bounds.forget(row)
+        self._changed[row] = None
 
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
@@ -144,10 +147,9 @@ class Frontier(ValueChooser):
 
     def _place(self, now: float) -> None:
         """Place the pages that have changed."""
-        rows, valued, table = list(self._changed), [], self.pages.table
+        rows, valued = list(self._changed), []
         self._changed.clear()
-        for row in rows:
-            page = table[row].tolist()
+        for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
             not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))

@@ -178,6 +178,10 @@ class Share:
         """Whether the next slot may be spent."""
         return self._credit >= 1.0 - 1e-9
 
+    def lends(self, slots: float) -> bool:
+        """Whether a slot may be spent ahead of the share, of which no more than so many are ever owed."""
+        return self._credit >= 1.0 - slots
+
     def spend(self, slots: int = 1) -> None:
         """So many slots were spent; what goes beyond the share is made up for before the next one."""
         self._credit -= slots

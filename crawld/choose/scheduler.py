@@ -31,6 +31,7 @@ class SchedulerLimits:
     block: int = 4096
     looked_at: int = 65_536
     """Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+    aged_at_once: int = 16_384
     cost_memory: float = 0.3  # what the latest visit weighs in a page's requests per visit
     cost_step: float = 0.05  # a page this close to one request per visit costs one
     significance_step: float = 0.05  # by which share the significance of changes moves before a page is valued anew
@@ -603,6 +604,11 @@ class Scheduler:
     # -- within -----------------------------------------------------------------------------------------------------
 
     def _freshness(self, rows: Ints, now: float) -> Floats:
+        """The freshness of pages, some at a time: all columns of a million pages at once would take 300 MB."""
+        parts = range(0, len(rows), LIMITS.aged_at_once)
+        return np.concatenate([np.zeros(0), *(self._aged(rows[at : at + LIMITS.aged_at_once], now) for at in parts)])
+
+    def _aged(self, rows: Ints, now: float) -> Floats:
         fresh, pages = np.zeros(len(rows)), self._pages
         known = np.flatnonzero(pages.copied[rows] <= now + SKEW)
         rows = rows[known]

@@ -55,7 +55,6 @@ _ELSEWHERE = {
     **{name: f"crawld.research.{name}" for name in ("demo", "lab", "simulate")},
 }
 """Commands that share a module, and those of packages above this one; the others have a module here."""
-_MODULES = {name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS}
 
 
 class _Commands(LazyGroup):
@@ -117,7 +116,7 @@ def _out_of_memory(error: BaseException | None) -> bool:
 @click.group(
     cls=_Commands,
     sentences=COMMANDS,
-    modules=_MODULES,
+    modules={name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

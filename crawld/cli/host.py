@@ -42,7 +42,6 @@ USAGE = """write one of
   crawld host HOST delay default    as the settings and its robots.txt say (also `none` and `off`)
   crawld host HOST block            ask it nothing
   crawld host HOST unblock          ask it again, and end its back-off"""
-DROPPED = frozenset({"default", "none", "off"})
 PORT = re.compile(r":[0-9]+$")
 
 
@@ -160,7 +159,7 @@ def _wanted(action: str, value: str | None) -> dict[str, Any]:
     """Returns what is to be changed, as the control interface takes it."""
     if value is None:
         return {"blocked": action == "block"}
-    return {"delay": None if value.lower() in DROPPED else parse_duration(value)}
+    return {"delay": None if value.lower() in {"default", "none", "off"} else parse_duration(value)}
 
 
 def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database: str | None) -> dict[str, Any]:

@@ -139,30 +139,32 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
     tables = {
         view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
     }
-    shown = {view: rows[: limit or None] for view, rows in tables.items()}
     if as_json:
-        click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))
+        shown = [rows for rows, _ in tables.values()]
+        click.echo(json.dumps(dict(zip(tables, shown, strict=True)) if len(shown) > 1 else shown[0], indent=2))
         return
-    for view, rows in shown.items():
-        print_rows(view.capitalize(), rows, VIEWS[view], len(tables[view]) - len(rows))
+    for view, (rows, left_out) in tables.items():
+        print_rows(view.capitalize(), rows, VIEWS[view], left_out)
 
 
-async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]:
+async def _rows(reader: "Reader", view: str, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """The first rows of a view, and how many there are beyond."""
     questions: Mapping[str, Callable[[], Awaitable[Sequence[Any]]]] = {
         "hosts": reader.host_stats,
         "pages": reader.page_stats,
         "signals": reader.signal_stats,
         "calibration": reader.calibration,
     }
-    rows = [asdict(row) for row in await questions[view]()]
+    found = await questions[view]()
+    rows = [asdict(row) for row in found[: limit or None]]
     if view == "pages":
-        known = await reader.posteriors([row["url"] for row in (rows[:limit] if limit else rows)])
-        return [row | (asdict(known[row["url"]]) if row["url"] in known else {}) for row in rows]
-    if view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
-        return [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
-    if view == "calibration":
-        return [row | {"gap": row["seen"] - row["predicted"]} for row in rows]
-    return rows
+        known = await reader.posteriors([row["url"] for row in rows])
+        rows = [row | (asdict(known[row["url"]]) if row["url"] in known else {}) for row in rows]
+    elif view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
+        rows = [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
+    elif view == "calibration":
+        rows = [asdict(line) | {"gap": line.gap} for line in found[: limit or None]]
+    return rows, len(found) - len(rows)
 
 
 def _summary(config_file: Path | None, database: str | None) -> Summary:

@@ -6,13 +6,14 @@ what an answer repeats of it is taken out before anything else sees the answer.
 
 import base64
 import html
+import json
 import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from crawld.model.errors import InputError
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
@@ -105,7 +106,8 @@ class Credentials:
         if not secrets:
             return outcome
         if isinstance(outcome, Redirected):
-            if _redacted(outcome.location, secrets) == outcome.location:
+            location = unquote_plus(outcome.location).lower(), unquote(outcome.location).lower()
+            if not any(secret.lower() in one for secret in secrets for one in (*location, outcome.location.lower())):
                 return outcome
             detail = "the target of the redirect repeats our credentials"
             return FetchFailed(outcome.url, Trouble.BAD_REDIRECT, Scope.PAGE, detail, outcome.status)
@@ -116,9 +118,11 @@ class Credentials:
 
 def _redacted_answer(answer: Fetched, secrets: Iterable[str]) -> Fetched:
     body = answer.body
+    wide = b"\x00" in body
     for secret in secrets:
-        if (raw := secret.encode()) in body:
-            body = body.replace(raw, REDACTED.encode())
+        for charset in ("utf-8", "utf-16-le", "utf-16-be") if wide else ("utf-8",):
+            if (raw := secret.encode(charset)) in body:
+                body = body.replace(raw, REDACTED.encode(charset))
     headers = {name: _redacted(value, secrets) for name, value in answer.headers.items()}
     return replace(answer, body=body, headers=headers, raw=answer.raw if body is answer.body else None)
 
@@ -160,10 +164,15 @@ def make_credential(origin: str, prefix: str, kind: str, text: str) -> OriginCre
 
 
 def _spellings(secret: str) -> set[str]:
-    """A secret as it is, and as addresses and HTML write it."""
+    """A secret as it is, and as addresses, HTML and JSON write it."""
     if len(secret) < LIMITS.min_redacted:
         return set()
-    return {secret, quote(secret, safe=""), quote_plus(secret), quote(secret), html.escape(secret)}
+    in_url = {quote(secret, safe=""), quote_plus(secret), quote(secret)}
+    lower = {re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), spelt) for spelt in in_url}
+    in_html = html.escape(secret)
+    in_json = json.dumps(secret)[1:-1]
+    decimal = in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    return {secret, *in_url, *lower, in_html, decimal, in_json, in_json.replace("/", "\\/")}
 
 
 def _bearer(text: str) -> tuple[dict[str, str], list[str]]:

@@ -21,8 +21,7 @@ from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
 from crawld.model.web import Clock
-from crawld.pages.page_set import LIMITS as PAGE_SET_LIMITS
-from crawld.pages.page_set import PageSet
+from crawld.pages.page_set import PageSet, bound_waste
 from crawld.show.control import steer
 from crawld.signals.poll_signals import keys_of
 from crawld.signals.polled_sources import PolledSources
@@ -78,6 +77,7 @@ class ShardSet:
 
         What the previous owner asked of a host in its last second is unknown: each waits one spacing.
         """
+        bound_waste()
         gc.disable()  # millions of objects are made: to look through them for garbage again and again costs seconds
         try:
             stored = await self.store.load(list(epochs))
@@ -85,7 +85,6 @@ class ShardSet:
         finally:
             gc.enable()
             gc.freeze()
-            gc.set_threshold(PAGE_SET_LIMITS.young_objects)
         return len(stored.pages.ids)
 
     async def _take_in(self, stored: StoredShards, epochs: Mapping[int, int]) -> None:

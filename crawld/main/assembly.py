@@ -264,6 +264,7 @@ class Assembly:
                 identity(site.site),
                 site.limit,
                 site.depth,
+                site.share,
                 max(site.share, LIMITS.alone_share) if alone and "share" not in site.model_fields_set else site.share,
             )
             for site in self.settings.discover

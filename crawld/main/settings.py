@@ -522,7 +522,8 @@ def _with_given(mistake: Mistake) -> str:
     message, given = mistake.sentence, mistake.given
     if mistake.kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
-    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET:
+    misplaced = mistake.place.startswith("credentials")  # a secret is soon in the wrong line
+    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET or misplaced:
         return message
     if mistake.name == "database" and isinstance(given, str):
         given = without_password(given)

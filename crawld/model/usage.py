@@ -4,6 +4,7 @@ A use is denied where any statement denies it, allowed where one allows it and n
 said (docs/usage.md).
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -159,11 +160,9 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
 
 
 def _preferences(text: str) -> Iterable[tuple[PageUse, bool]]:
-    """Yields the pairs of a list of `name=value`; of a name that comes twice the last counts, parameters do not."""
+    """Yields the pairs of a list of `name=value`, however parted; of a name that comes twice the last counts."""
     found: dict[PageUse, bool] = {}
-    for part in text.split(",")[:50]:
-        name, _, value = part.partition(";")[0].partition("=")
-        word = value.strip().lower()
+    for name, word in re.findall(r'([a-z-]+)\s*=\s*"?(\??[a-z0-9]+)', text.lower())[:50]:
         if word in YES | NO:
-            found |= dict.fromkeys(CATEGORIES.get(name.strip().lower(), ()), word in YES)
+            found |= dict.fromkeys(CATEGORIES.get(name, ()), word in YES)
     return found.items()

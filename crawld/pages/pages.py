@@ -162,6 +162,7 @@ class Pages:
     def __init__(self, sites: Iterable[str] = ()) -> None:
         self._sites = sorted(map(identity, sites), key=len, reverse=True)  # the closest first
         self._in_site: Counter[str] = Counter()
+        self._unvisited: Counter[str] = Counter()  # of those in a site
         self._pages = PackedPages()
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
@@ -204,6 +205,10 @@ class Pages:
         """Returns how many pages of a site are kept fresh."""
         return self._in_site[site]
 
+    def unvisited_in_site(self, site: str) -> int:
+        """Returns how many pages of a site were never crawled."""
+        return self._unvisited[site]
+
     def count_hosts(self) -> int:
         """Returns how many hosts have pages."""
         return len(self._on_host)
@@ -226,7 +231,7 @@ class Pages:
             if page.id not in self._pages:
                 self._on_host[page.host] += 1
                 self._count_state(page.host, None, state)
-                self._count_site(page.url, 1)
+                self._count_site(page.url, 1, state is PageState.WAITING)
         self._pages.put(pages, states)
         self._failures |= {page.id: count for page, count in zip(pages, failures, strict=True) if count}
 
@@ -238,7 +243,7 @@ class Pages:
             if not self._on_host[page.host]:
                 del self._on_host[page.host]
             self._count_state(page.host, self._pages.state(page.id), None)
-            self._count_site(page.url, -1)
+            self._count_site(page.url, -1, -(self._pages.state(page.id) is PageState.WAITING))
             self._failures.pop(page.id, None)
             self._note_turned_away(page, None)
         self._pages.remove([page.id for page in here])
@@ -249,12 +254,15 @@ class Pages:
         if page is None or before is state:
             return False
         self._count_state(page.host, before, state)
+        if PageState.WAITING in (before, state):
+            self._count_site(page.url, 0, 1 if state is PageState.WAITING else -1)
         self._pages.change_state(page_id, state)
         return True
 
-    def _count_site(self, url: str, change: int) -> None:
+    def _count_site(self, url: str, change: int, unvisited: int) -> None:
         if (site := self.site_of(url)) is not None:
             self._in_site[site] += change
+            self._unvisited[site] += unvisited
 
     def _count_state(self, host: str, before: PageState | None, after: PageState | None) -> None:
         """Count a page of the host under its new state instead of the old one; None: it is not there."""

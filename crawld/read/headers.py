@@ -27,13 +27,17 @@ VALIDATORS = {"etag": 1_024, "last-modified": 128}
 
 
 def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
+    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored.
+
+    An empty part ends a line of `X-Robots-Tag`: the name of a robot counts up to there.
+    """
     plain: dict[str, str] = {}
     odd = False
     for spelt, value in fields:
         if len(spelt) <= LIMITS.max_field_name:
             name = spelt.lower()
-            plain[name] = joined = f"{plain[name]}, {value}" if name in plain else value
+            between = ", , " if name == "x-robots-tag" else ", "
+            plain[name] = joined = value if name not in plain else f"{plain[name]}{between}{value}"
             longest = VALIDATORS.get(name, LIMITS.max_value)
             odd = odd or len(joined) > longest or not joined.isascii() or not joined.isprintable()
     return _kept(plain) if odd else plain

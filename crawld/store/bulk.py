@@ -68,6 +68,13 @@ async def fetch_on_sqlite(connection: AsyncConnection, sql: str, values: Sequenc
     return rows
 
 
+async def run_to_end_on_sqlite(connection: AsyncConnection, sql: str) -> None:
+    """Commit, then run a statement whose rows have no columns; the driver takes the first of them for its end."""
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    with _as_sqlalchemy(sql):
+        await driver.executescript(sql)
+
+
 @contextmanager
 def _as_sqlalchemy(sql: str) -> Iterator[None]:
     """Raise errors of the driver as SQLAlchemy does."""

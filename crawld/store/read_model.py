@@ -5,7 +5,6 @@ import math
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -30,7 +29,6 @@ from crawld.store.engine import as_store_error
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
 from crawld.store.report import (
-    TURNED_AWAY_BY_HOST,
     database_bytes,
     free_bytes,
     is_document,
@@ -39,10 +37,10 @@ from crawld.store.report import (
     read_addresses,
     read_calibration,
     read_copy,
+    read_hosts,
     read_slots,
     read_sources,
     signal_stats,
-    turned_away_by_host,
 )
 from crawld.store.schema import open_for_reading
 from crawld.store.views import (
@@ -406,22 +404,8 @@ class SqlReadModel:
         """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
         host, page = tables.hosts.c, tables.pages.c
         found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
-        counts = (
-            select(page.host_id, func.count().label("pages"))
-            .where(page.state.not_in(NOT_LISTED), *found)
-            .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
-        )  # fmt: skip
-        wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
-        query = (
-            select(host.name, counts.c.pages, host.blocked, *wanted, host.id)
-            .join_from(counts, tables.hosts, counts.c.host_id == host.id)
-            .order_by(counts.c.pages.desc(), host.name)
-        )
         async with self._connected() as connection:
-            rows = (await connection.execute(query)).all()
-            away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
-        lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
-        return [replace(line, turned_away=there) if there else line for line, there in lines]
+            return await read_hosts(connection, limit, *found)
 
     @in_reader_thread
     async def sources(

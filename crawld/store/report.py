@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Select, Table, TableClause, case, column, func, or_, select, table, text
+from sqlalchemy import ColumnElement, Select, TableClause, case, column, func, or_, select, table, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -41,19 +41,24 @@ from crawld.store.views import (
     Gone,
     HostLine,
     HostStats,
+    HostWaits,
     LivePages,
+    PageFacts,
     PageStats,
+    PastCrawl,
     RatePosterior,
+    RememberedCopy,
+    SignalLine,
     SlotLine,
     SourceLine,
+    StoredEstimate,
     StoredTroubles,
     Totals,
+    TrustLine,
 )
 
 if TYPE_CHECKING:
-    from crawld.model.crawl import Memory
     from crawld.model.estimate import AgeCurve
-    from crawld.read.change.frame import HostFrame
     from crawld.store.database import Damage
     from crawld.store.restoring import StoredPages
 
@@ -82,23 +87,23 @@ async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, 
     return memory_of(row), HostFrame(name, pages) if len(pages) >= FRAME_LIMITS.min_pages else None
 
 
-async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
+async def remembered(connection: AsyncConnection, page_id: int) -> RememberedCopy | None:
     """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
     learnt = await learnt_of(connection, page_id)
     if learnt is None:
         return None
     memory, frame = learnt
-    return {
-        "fetched_at": memory.fetched_at,
-        "etag": memory.etag,
-        "last_modified": memory.last_modified,
-        "content_type": memory.content_type,
-        "blocks": len(memory.digest.blocks),
-        "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
-        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
-        "streak": memory.streak,
-        "versions_seen": len(memory.seen),
-    }
+    return RememberedCopy(
+        fetched_at=memory.fetched_at,
+        etag=memory.etag,
+        last_modified=memory.last_modified,
+        content_type=memory.content_type,
+        blocks=len(memory.digest.blocks),
+        volatile_places=sum(1 for place in memory.places if volatile_words(place)),
+        frame_blocks=0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
+        streak=memory.streak,
+        versions_seen=len(memory.seen),
+    )
 
 
 Row = dict[str, Any]
@@ -198,6 +203,29 @@ async def read_sources(
     query = select(signal_stats).where(*conditions).order_by(stat.host, stat.source).limit(limit)
     rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
     return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
+
+
+async def read_hosts(
+    connection: AsyncConnection, limit: int | None, *conditions: ColumnElement[bool], even_empty: bool = False
+) -> list[HostLine]:
+    """Hosts, the one with most pages first; `conditions` are on their pages."""
+    counts = (
+        select(_page.host_id, func.count().label("pages"))
+        .where(_page.state.not_in(NOT_LISTED), *conditions)
+        .group_by(_page.host_id).order_by(func.count().desc(), _page.host_id).limit(limit).subquery()
+    )  # fmt: skip
+    pages = func.coalesce(counts.c.pages, 0).label("pages")
+    state = (_host.blocked_until, _host.asked_until, _host.failures, _host.delay, _host.crawl_delay)
+    query = (
+        select(_host.id, _host.name, pages, _host.blocked, *state)
+        .join_from(tables.hosts, counts, counts.c.host_id == _host.id, isouter=even_empty)
+        .order_by(pages.desc(), _host.name)
+    )
+    away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+    return [
+        HostLine(name, count, bool(blocked), *others, turned_away=away.get(host_id, {}))
+        for host_id, name, count, blocked, *others in await connection.execute(query)
+    ]
 
 
 async def read_calibration(connection: AsyncConnection) -> list[CalibrationLine]:
@@ -364,7 +392,8 @@ class Reader:
         query = query.order_by(page_stats.c.freshness, page_stats.c.url)
         if host is not None:
             query = query.where(page_stats.c.host == host)
-        return [PageStats(**row) for row in await self._rows(query.limit(limit))]
+        async with self._connected() as connection:
+            return [PageStats(*row) for row in await connection.execute(query.limit(limit))]
 
     async def host_stats(self, *, limit: int | None = None) -> Sequence[HostStats]:
         """Rows of the view, largest host first, each with the number of changes of its frame."""
@@ -378,27 +407,8 @@ class Reader:
 
     async def hosts(self) -> Sequence[HostLine]:
         """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
-        host, page = tables.hosts.c, tables.pages.c
-        counts = (
-            select(page.host_id, func.count().label("pages"))
-            .where(page.state.not_in(NOT_LISTED))
-            .group_by(page.host_id)
-            .subquery()
-        )
-        pages = func.coalesce(counts.c.pages, 0).label("pages")
-        rows = await self._rows(
-            select(
-                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
-                host.failures.label("successive_failures"),
-                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"), host.id,
-            )
-            .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
-            .order_by(pages.desc(), host.name)
-        )  # fmt: skip
-        counted = [row.values() for row in await self._rows(TURNED_AWAY_BY_HOST)]
-        away = turned_away_by_host(counted)
-        found = ((row, away.get(row.pop("id"), {})) for row in rows)
-        return [HostLine(**row | {"blocked": bool(row["blocked"])}, turned_away=there) for row, there in found]
+        async with self._connected() as connection:
+            return await read_hosts(connection, None, even_empty=True)
 
     async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[SourceLine]:
         """Rows of the view, by host and source."""
@@ -441,57 +451,42 @@ class Reader:
             found[name] = {"waiting": waiting, "waiting_since": since} | asdict(one)
         return found
 
-    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> Row | None:
-        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown.
+    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> PageFacts | None:
+        """Everything known of a page, with so many of its last crawls and signals; None if unknown.
 
         Any spelling of the page's URL finds it.
         """
-        found = await self._rows(select(tables.pages).where(is_page(url)))
-        if not found:
-            return None
-        page = found[0]
-        answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
-        answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
-        answer["successive_failures"] = page["failures"]
-        answer["alias_why"] = page["alias_why"]
         async with self._connected() as connection:
-            answer |= await read_addresses(connection, page["id"], page["alias_of"])
-            answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
-            answer["memory"] = await remembered(connection, page["id"])
-        said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
-        answer["usage"] = usage_document(said[0]["said"] if said else None)
-        answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
-        answer["pending_signals"] = _by_source(page, "pending")
-        answer["signal_trust"] = await self._signal_trust(page["host_id"])
-        answer["estimate"] = await self._estimate(page["id"])
-        answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
-        answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
-        return answer
+            page = (await connection.execute(select(tables.pages).where(is_page(url)))).first()
+            if page is None:
+                return None
+            stats = (await connection.execute(select(page_stats).where(page_stats.c.url == page.url))).one()
+            said = select(tables.versions.c.said).where(tables.versions.c.page_id == page.id)
+            return PageFacts(
+                **stats._mapping,
+                id=page.id,
+                origin=page.origin,
+                added_at=page.added_at,
+                retired_at=page.retired_at,
+                last_attempt=page.last_attempt,
+                successive_failures=page.failures,
+                alias_why=page.alias_why,
+                **await read_addresses(connection, page.id, page.alias_of),
+                linked_from=await read_linked(connection, page.id),
+                memory=await remembered(connection, page.id),
+                usage=usage_document(await connection.scalar(said)),
+                host_in_trouble=await _host_waits(connection, page.host_id),
+                pending_signals=_by_source(page._mapping, "pending"),
+                signal_trust=await _signal_trust(connection, page.host_id),
+                estimate=await _estimate(connection, page.id),
+                last_crawls=await _last_crawls(connection, page.id, crawls),
+                last_signals=await _last_signals(connection, page.id, signals),
+            )
 
     async def copy(self, url: str) -> Copy | Gone | None:
         """The latest copy of a page, by any spelling of its URL; None where there is none, and no page that is gone."""
         async with self._connected() as connection:
             return await read_copy(connection, is_document(url), None, 0.0, even_gone=True)
-
-    async def _signal_trust(self, host_id: int) -> Sequence[Row]:
-        trust = tables.signal_trust.c
-        columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
-        query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
-        return [with_heard(row) for row in await self._rows(query)]
-
-    async def _host_in_trouble(self, host_id: int) -> Row:
-        host = tables.hosts.c
-        wanted = (host.blocked, host.blocked_until, host.asked_until, host.failures)
-        found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
-        return found | {"blocked": bool(found["blocked"])}
-
-    async def _estimate(self, page_id: int) -> Row | None:
-        found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))
-        if not found:
-            return None
-        row = found[0]
-        answer = {name: row[name] for name in ("at", "shape", "rate", "alpha_se", "crawls", "changes")}
-        return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
@@ -500,16 +495,6 @@ class Reader:
             return None
         async with self._connected() as connection:
             return await learnt_of(connection, found[0]["id"])
-
-    async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
-        rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))
-        for row in rows:
-            del row["id"], row["page_id"]
-            if of is tables.crawls:
-                row["signals"] = _by_source(row, "signals")
-                for source in SOURCES:
-                    del row[f"signals_{source.value}"]
-        return rows
 
     async def _rows(self, query: Select[Any]) -> list[Row]:
         async with self._connected() as connection:
@@ -528,6 +513,44 @@ class Reader:
         if self._engine is None:
             raise StoreError("the reader is not open")
         return self._engine
+
+
+async def _host_waits(connection: AsyncConnection, host_id: int) -> HostWaits:
+    host = tables.hosts.c
+    query = select(host.blocked, host.blocked_until, host.asked_until, host.failures).where(host.id == host_id)
+    blocked, *others = (await connection.execute(query)).one()
+    return HostWaits(bool(blocked), *others)
+
+
+async def _signal_trust(connection: AsyncConnection, host_id: int) -> list[TrustLine]:
+    trust = tables.signal_trust.c
+    columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
+    query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
+    return [TrustLine(**with_heard(dict(row._mapping))) for row in await connection.execute(query)]
+
+
+async def _estimate(connection: AsyncConnection, page_id: int) -> StoredEstimate | None:
+    query = select(tables.estimates).where(tables.estimates.c.page_id == page_id)
+    if (row := (await connection.execute(query)).first()) is None:
+        return None
+    by_source = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "kappa_se", "signals"))
+    return StoredEstimate(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, *by_source)
+
+
+async def _last_crawls(connection: AsyncConnection, page_id: int, limit: int) -> list[PastCrawl]:
+    query = select(tables.crawls).where(_crawl.page_id == page_id).order_by(_crawl.id.desc()).limit(limit)
+    stored = [field.name for field in fields(PastCrawl) if field.name != "signals"]
+    return [
+        PastCrawl(**{name: row[name] for name in stored}, signals=_by_source(row, "signals"))
+        for row in (await connection.execute(query)).mappings()
+    ]
+
+
+async def _last_signals(connection: AsyncConnection, page_id: int, limit: int) -> list[SignalLine]:
+    signal = tables.signals.c
+    query = select(signal.source, signal.seen_at, signal.claimed_at, signal.stale).where(signal.page_id == page_id)
+    rows = await connection.execute(query.order_by(signal.id.desc()).limit(limit))
+    return [SignalLine(Source(source), *others) for source, *others in rows]
 
 
 async def database_bytes(connection: AsyncConnection, address: Address) -> int:
@@ -565,5 +588,5 @@ def with_heard(row: Row) -> Row:
     return row | {"heard": None if row["heard"] is None else bool(row["heard"])}
 
 
-def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _by_source(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
     return {source.value: row[f"{name}_{source.value}"] for source in SOURCES}

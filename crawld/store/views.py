@@ -394,6 +394,103 @@ class PageStats:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedCopy:
+    """Memory of the latest copy: its validators, its blocks, and what is left out of the comparison."""
+
+    fetched_at: float
+    etag: str | None
+    last_modified: str | None
+    content_type: str | None
+    blocks: int
+    volatile_places: int
+    frame_blocks: int
+    streak: int
+    versions_seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaits:
+    """Reasons of a host not to be asked."""
+
+    blocked: bool
+    blocked_until: float
+    asked_until: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrustLine:
+    """How far signals of a source are heard on a page's host, and why."""
+
+    source: str
+    heard: bool | None
+    weight: float | None
+    score: float | None
+    intervals: int
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEstimate:
+    """Estimate of a page as it is stored, by source where signals are concerned."""
+
+    at: float
+    shape: float
+    rate: float
+    alpha_se: float | None
+    crawls: int
+    changes: int
+    kappa: Mapping[str, float]
+    gamma: Mapping[str, float]
+    kappa_se: Mapping[str, float | None]
+    signals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PastCrawl:
+    """One finished attempt at a page, with all that is stored of it."""
+
+    at: float
+    verdict: str
+    status: int | None
+    trouble: str | None
+    detail: str | None
+    tau: float | None
+    bytes: int
+    duration: float
+    magnitude: float | None
+    predicted: float | None
+    conditional: bool
+    audit: bool
+    reverted: bool
+    signals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFacts(PageStats):
+    """Everything known of a page: its statistics, estimate, memory, and last crawls and signals."""
+
+    id: int
+    origin: str
+    added_at: float
+    retired_at: float | None
+    last_attempt: float | None
+    successive_failures: int
+    alias_why: str | None
+    alias_of: str | None
+    aliases: Sequence[str]
+    linked_from: Linked
+    memory: RememberedCopy | None
+    usage: Mapping[str, Any] | None
+    host_in_trouble: HostWaits
+    pending_signals: Mapping[str, int]
+    signal_trust: Sequence[TrustLine]
+    estimate: StoredEstimate | None
+    last_crawls: Sequence[PastCrawl]
+    last_signals: Sequence[SignalLine]
+
+
+@dataclass(frozen=True, slots=True)
 class HostStats:
     """A host's row of the view `host_stats`, with the number of changes of its frame."""
 

@@ -95,7 +95,8 @@ async def test_what_is_left_out_of_a_page(store: SqlStore, store_url: str) -> No
         learnt = await reader.learnt_of("https://example.org/a")
         assert await reader.learnt_of("https://example.org/unknown") is None
     assert page is not None
-    assert (page["memory"]["frame_blocks"], page["memory"]["volatile_places"]) == (3, 0)
+    assert page.memory is not None
+    assert (page.memory.frame_blocks, page.memory.volatile_places) == (3, 0)
     assert learnt is not None
     assert learnt[1] is not None
     assert learnt[1].left_out(1, learnt[0].digest) == [True, True, False, True]
@@ -171,7 +172,7 @@ async def test_a_host_has_sources_that_are_heard_and_others_that_are_not(store: 
     assert rows["sitemap"] == (True, 4.5, "it predicted better")
     assert rows["sitemap_bulk"] == (False, -9.0, "every build stamps every page")
     assert page is not None
-    assert [(one["source"], one["heard"], one["intervals"]) for one in page["signal_trust"]] == [
+    assert [(one.source, one.heard, one.intervals) for one in page.signal_trust] == [
         ("sitemap", True, 12),
         ("sitemap_bulk", False, 40),
     ]
@@ -202,12 +203,14 @@ async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
         page = await reader.page("https://example.org/a", crawls=1)
         assert await reader.page("https://example.org/unknown") is None
     assert page is not None
-    assert page["estimate"]["alpha_se"] == 0.5
-    assert page["estimate"]["kappa_se"] == {source.value: None for source in SOURCES}
-    assert (page["memory"]["etag"], page["memory"]["blocks"]) == ('"x"', 2)
-    assert [crawl["signals"]["feed"] for crawl in page["last_crawls"]] == [1]
-    assert [seen["source"] for seen in page["last_signals"]] == ["feed"]
-    assert page["pending_signals"] == {source.value: 0 for source in SOURCES}
+    assert page.estimate is not None
+    assert page.estimate.alpha_se == 0.5
+    assert page.estimate.kappa_se == {source.value: None for source in SOURCES}
+    assert page.memory is not None
+    assert (page.memory.etag, page.memory.blocks) == ('"x"', 2)
+    assert [crawl.signals["feed"] for crawl in page.last_crawls] == [1]
+    assert [seen.source for seen in page.last_signals] == [Source.FEED]
+    assert page.pending_signals == {source.value: 0 for source in SOURCES}
 
 
 async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str) -> None:
@@ -221,7 +224,7 @@ async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str
             copy = await reader.copy(f"https://example.org/{path}")
             assert page is not None
             assert isinstance(copy, Copy)
-            assert page["url"] == copy.url == "https://example.org/%7euser?a|b"
+            assert page.url == copy.url == "https://example.org/%7euser?a|b"
         assert await reader.page("https://example.org/~user") is None
 
 

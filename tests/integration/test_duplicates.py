@@ -63,8 +63,8 @@ async def test_a_permanent_redirect_becomes_an_alias_of_where_it_leads(tmp_path:
         old, new = await reader.page(site.url("/old")), await reader.page(site.url("/new"))
         assert old is not None
         assert new is not None
-        assert (old["alias_of"], old["alias_why"]) == (site.url("/new"), "it redirects there permanently")
-        assert new["aliases"] == [site.url("/old")]
+        assert (old.alias_of, old.alias_why) == (site.url("/new"), "it redirects there permanently")
+        assert new.aliases == [site.url("/old")]
         copy = await reader.copy(site.url("/old"))
         assert isinstance(copy, Copy)
         assert copy.url == site.url("/new")

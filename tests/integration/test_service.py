@@ -156,7 +156,7 @@ def test_a_unit_that_works_is_not_replaced_by_one_that_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual environment in a home directory, which ProtectHome hides, is refused, and so it is on this machine."""
-    monkeypatch.setattr(install_service, "HOMES", (Path(sys.prefix),))
+    monkeypatch.setattr(install_service, "SERVICE", SERVICE._replace(homes=(Path(sys.prefix),)))
     unit = tmp_path / "etc/systemd/system/crawld.service"
     unit.parent.mkdir(parents=True)
     unit.write_text("ExecStart=/opt/crawld/bin/crawld run --config /etc/crawld/config.yaml\n")

@@ -214,9 +214,10 @@ class WorkerProcess(asyncio.Protocol):
         self.kill()
 
     def ended(self, status: Ended) -> None:
-        """The process is no more."""
+        """The process is no more, and nothing reads what has yet to be sent to it."""
         self.alive = False
-        self.close()
+        if self._transport is not None:
+            self._transport.abort()
         self._tell(None, status)
 
     def _tell(self, answer: Answer | None, status: Ended) -> None:

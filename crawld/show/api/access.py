@@ -113,14 +113,11 @@ def _unusable(file: Path, why: str) -> StoreError:
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
 PORT = re.compile(r":\d{1,5}$")
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
-"""Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same."""
 
 
 FEED = "/v1/feed"
 LOGIN = "/login"
 """Where a browser that brings a code gets its cookie."""
-NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
 
 class Right(Enum):
@@ -258,7 +255,9 @@ class Access:
         """Tells whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
         ends = (_address(request, "peername"), _address(request, "sockname"))
         local = host == "localhost" or _is_loopback(host)
-        proxied = any(name in request.headers for name in _FORWARDED)
+        # Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same.
+        by_proxy = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
+        proxied = any(name in request.headers for name in by_proxy)
         return self.open_reading and local and not proxied and all(map(_is_loopback, ends))
 
 
@@ -319,7 +318,8 @@ async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
     """Exchange the code in the link for a cookie and lead on; the code is worth nothing from then on."""
     if not access.redeem(request.query.get("code", ""), time.time()):
         raise RefusedError(401, "this link was used, or is too old: `crawld dashboard` prints another")
-    response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store", **NO_REFERRER})
+    headers = {"Location": "/", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    response = web.Response(status=303, headers=headers)
     access.give_cookie(request, response)
     return response
 

@@ -51,7 +51,6 @@ COPY_HEADERS = {
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
-UNKNOWN_TYPE = "application/octet-stream"
 SERVED = web.AppKey("served", asyncio.Semaphore)
 
 
@@ -267,4 +266,4 @@ def _gone(found: Gone) -> web.Response:
 
 def plausible_type(given: str | None) -> str:
     """The content type a server gave, where it is one; it stands in our own header."""
-    return given if given is not None and _TYPE.fullmatch(given) else UNKNOWN_TYPE
+    return given if given is not None and _TYPE.fullmatch(given) else "application/octet-stream"

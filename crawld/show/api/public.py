@@ -197,9 +197,13 @@ class PublicServer:
             server = await loop.create_server(
                 protocol, host.strip("[]"), int(port), start_serving=False, backlog=LIMITS.backlog
             )
-            for sock in server.sockets:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LIMITS.receive_bytes)  # connections inherit it
-            await server.start_serving()
+            try:
+                for sock in server.sockets:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LIMITS.receive_bytes)  # connections inherit it
+                await server.start_serving()
+            except BaseException:  # it may be cancelled when it already listens
+                server.close()
+                raise
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 log.warning("no dashboard and API: %s", TAKEN, extra={"listen": self._listen})

@@ -78,18 +78,17 @@ def headline(
     return Headline(current, f"Expected in the long run at this rate: {long_run}.")
 
 
-GROUPS = {
-    "pages": ("page",),
-    "sitemaps and feeds": ("sitemap", "feed", "websub", "ping"),
-    "robots.txt": ("robots",),
-    "audits": ("audit",),
-    "redirects": ("redirect",),
-    "second looks": ("second_look", "check_304"),
-    "idle": ("idle",),
-    "skipped": ("skipped",),
+GROUP_OF = {
+    "page": "pages",
+    **dict.fromkeys(("sitemap", "feed", "websub", "ping"), "sitemaps and feeds"),
+    "robots": "robots.txt",
+    "audit": "audits",
+    "redirect": "redirects",
+    **dict.fromkeys(("second_look", "check_304"), "second looks"),
+    "idle": "idle",
+    "skipped": "skipped",
 }
-QUIET = frozenset({"idle", "skipped"})
-GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
+"""Uses of slots by the name that a chart gives them, in the order of its stack."""
 
 
 def bucket(seconds: float) -> float:
@@ -144,13 +143,14 @@ def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
         group, column = GROUP_OF.get(line.use, line.use), sums.setdefault(line.at, {})
         column[group] = column.get(group, 0.0) + line.slots
     found = {group for column in sums.values() for group, slots in column.items() if slots}
-    names = [name for name in GROUPS if name in found] + sorted(found - set(GROUPS))
+    known = list(dict.fromkeys(GROUP_OF.values()))
+    names = [name for name in known if name in found] + sorted(found.difference(known))
     columns = [
         stretch.column(start, [stretch.rate(start, column.get(name, 0.0)) for name in names])
         for start, column in sorted(sums.items())
     ]
     axes = Axis("time", Form.TIME), Axis("slots", Form.RATE, low=0.0)
-    return Chart("What slots were spent on", *axes, stack=Stack(names, columns, QUIET))
+    return Chart("What slots were spent on", *axes, stack=Stack(names, columns, frozenset({"idle", "skipped"})))
 
 
 MORE = {

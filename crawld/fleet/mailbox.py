@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawld.crawl.asked_pages import ReadClaim
-from crawld.fleet.mail import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.making import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Claimed

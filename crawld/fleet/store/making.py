@@ -9,7 +9,6 @@ from sqlalchemy import ColumnClause, Connection, func, insert, inspect, literal_
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.mail import Mail
 from crawld.fleet.store import tables
 from crawld.model.errors import StoreError
 from crawld.model.shards import MAX_SHARDS, first_id
@@ -60,6 +59,27 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
     """
     first: int = (await connection.execute(_NEXT_NUMBERS, {"count": count, "name": CHANGES})).one()[0]
     return first
+
+
+# Messages that workers of a fleet and its steering leave for the holders of shards.
+
+PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message to the holder of a shard, by kind.
+
+    PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
+    "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
+    for pages that are not the sender's. WEBSUB: a hub told the sender of `{"feed": url}`, or asked about
+    `{"token": .., "query": {..}}`. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
+    pages that the operator has marked were changed, and are read again.
+    """
+
+    shard: int
+    kind: str
+    body: Mapping[str, Any]
 
 
 READ_ANEW = ("pages", "host")

@@ -197,3 +197,13 @@ class FleetList(ListFile):
             await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
         self._known, self._status.list_held_back = digest, None
         return True
+
+
+class OwnList(FleetList):
+    """The list of the processes of one `crawld run`: whatever the file says is the fleet's."""
+
+    async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - as other lists
+        digest = list_digest(body)
+        if await self._store.setting(FLEET_LIST) != digest:
+            await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
+        return True

@@ -230,6 +230,7 @@ class Client:
         self._address = "http://crawld" if self._socket else given.rstrip("/")
         self._token = token or os.environ.get("CRAWLD_TOKEN")
         self._session: aiohttp.ClientSession | None = None
+        self._folder: int | None = None
         self._use: Mapping[str, str] = {} if use is None else {"use": use}
         self.use, self.pace = use, pace
 
@@ -245,6 +246,9 @@ class Client:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     # -- an index that follows --------------------------------------------------------------------------------------
 
@@ -451,13 +455,22 @@ class Client:
             raise _refused(answer.status, told)
         return answer.headers, told
 
+    def _short_path(self, path: str) -> str:
+        """The path of a Unix socket in the 107 bytes that Linux takes: a longer one goes by its folder, held open."""
+        if len(os.fsencode(path)) <= 107 or not hasattr(os, "O_PATH"):
+            return path
+        self._folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._folder}/{os.path.basename(path)}"
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             limit = self.pace.connections
-            connector: aiohttp.BaseConnector = aiohttp.TCPConnector(limit=limit)
+            connector: aiohttp.BaseConnector
             if self._socket:
-                connector = aiohttp.UnixConnector(self._socket, limit=limit)
+                connector = aiohttp.UnixConnector(self._short_path(self._socket), limit=limit)
+            else:
+                connector = aiohttp.TCPConnector(limit=limit)
             self._session = aiohttp.ClientSession(headers=headers, connector=connector)
         return self._session
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import click
 
 from crawld.main.settings import Settings, load, load_written
-from crawld.model.access import access_refused
+from crawld.model.access import access_refused, socket_path
 from crawld.model.errors import AccessError, CrawldError, StoreError
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class _ControlConnection(http.client.HTTPConnection):
         """Open the socket and note who listens."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.place))
+        with socket_path(self.place) as place:
+            self.sock.connect(place)
         if hasattr(socket, "SO_PEERCRED"):  # Linux
             told = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             self.pid, user, _ = struct.unpack("iII", told)

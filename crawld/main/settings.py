@@ -38,7 +38,7 @@ class SettingsLimits:
     """Of rows and bytes that are kept: more than any disk of today holds."""
     min_secret: int = 16
     max_waiting: int = 100_000
-    max_socket: int = 100
+    max_socket_name: int = 80
     max_per_host: int = 1_000
     max_body: int = 2**30
     max_deadline: float = 3_600.0
@@ -717,15 +717,15 @@ class Settings(_Section):
     def control_socket(self) -> Path:
         """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
 
-        Unix sockets have short paths, and a daemon started by hand has no runtime directory: both get a name in the
-        temporary directory that follows from the database.
+        A daemon on PostgreSQL that was started by hand has no runtime directory: its socket has a name in the
+        temporary directory that follows from the database, as one beside a file of a very long name.
         """
         if self.api.socket is not None:
             return Path(self.api.socket)
         if self.database.startswith("sqlite:///"):
             path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
             place = str(path)
-            if len(place.encode()) <= LIMITS.max_socket:
+            if len(os.fsencode(path.name)) <= LIMITS.max_socket_name:
                 return path
         else:
             place = without_password(self.database)

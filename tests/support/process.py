@@ -147,6 +147,14 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
     return file
 
 
+def runs(pid: int) -> bool:
+    """Whether a process still runs: one that has ended stays listed until its parent, or process 1, asks how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def free_port() -> int:
     """A port nobody listens on."""
     with socket.socket() as sock:

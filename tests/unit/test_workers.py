@@ -12,6 +12,7 @@ import pytest
 from crawld.model.errors import InputError, TooCostlyError
 from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, WorkerPool
 from crawld.read.workers.worker import Limits
+from tests.support.process import runs
 
 MODULES = ("tests.unit.test_workers",)
 
@@ -143,10 +144,10 @@ async def test_closing_ends_every_process() -> None:
     await pool.close()
     assert [type(one) for one in await asyncio.gather(*waiting, return_exceptions=True)] == [TooCostlyError] * 2
     for _ in range(100):
-        if not Path(f"/proc/{worker}").exists():
+        if not runs(worker):
             break
         await asyncio.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert not runs(worker)
 
 
 def test_the_queue_is_fair_by_cost() -> None:

@@ -45,6 +45,7 @@ from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.signals.pings import read_indexnow, read_signals
 from crawld.signals.reading import read_answer
+from tests.support.process import runs
 
 MODULES = (*READERS, "tests.unit.test_workers_confined")
 SECRET = "CRAWLD_DATABASE"
@@ -312,18 +313,10 @@ os.wait()
     assert done.returncode == 0
     child = int((tmp_path / "child").read_text())
     for _ in range(200):
-        if not _runs(child):
+        if not runs(child):
             break
         await asyncio.sleep(0.05)
-    assert not _runs(child)
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    assert not runs(child)
 
 
 # -- shapes ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crawld.model.access import shared_with_group
+from crawld.model.access import shared_with_group, socket_path
 from crawld.model.errors import InputError, StoreError
 from crawld.model.page import Wanted, check_importance
 from crawld.model.url import normalise
@@ -189,14 +189,15 @@ def _unix_socket(path: Path) -> socket.socket:
     One left behind by a dead daemon is replaced (the database lock says it is dead).
     In a folder that others may write to, a socket of another user is neither used nor removed.
     """
-    what = "Set `api.socket` to a short path in a directory that can be written"
+    what = "Set `api.socket` to a path in a directory that can be written"
     if not _free_for_us(path):
         raise StoreError(f"control socket {path}: there is something that is not a socket of this user. {what}.")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
-        sock.bind(str(path))
+        with socket_path(path) as place:
+            sock.bind(place)
         if shared_with_group(path.parent):
             path.chmod(0o660)
     except OSError as error:

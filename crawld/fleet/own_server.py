@@ -36,6 +36,7 @@ class OwnServerLimits:
     """The first version of PostgreSQL that crawld works with."""
     max_socket_folder: int = 90
     """Bytes: the path of a Unix socket has 107, and the server adds its own name."""
+    max_tmp: int = 70
     connections: int = 20
     connections_each: int = 16
     """For commands, and for each process that crawls."""
@@ -82,6 +83,12 @@ def find_binaries(version: int | None = None) -> Path:
     return found[max(found)]
 
 
+def short_folder() -> Path:
+    """A new folder of ours alone whose path leaves room for the names of sockets."""
+    usual = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="crawld-", dir=usual if len(os.fsencode(usual)) < LIMITS.max_tmp else "/tmp"))  # noqa: S108 - its name cannot be guessed
+
+
 class OwnServer:
     """The server of one folder: made at first use, started as a child of this process, stopped with it."""
 
@@ -90,6 +97,7 @@ class OwnServer:
         self._user = _server_user()
         self._lock: FileLock | None = None
         self._process: subprocess.Popen[str] | None = None
+        self._sockets: Path | None = None  # where they do not lie beside the files
         self._said: deque[str] = deque(maxlen=LIMITS.last_lines)
         self.url = ""
 
@@ -146,6 +154,8 @@ class OwnServer:
                 self._process.wait(LIMITS.stop_seconds)
             except subprocess.TimeoutExpired:  # what is committed is in its log
                 self._process.kill()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets)
         if self._lock is not None:
             self._lock.release()
 
@@ -180,10 +190,11 @@ class OwnServer:
         """Where the socket lies: beside the files, or, where that path is too long, in a folder that nobody guesses."""
         if len(bytes(data.parent)) <= LIMITS.max_socket_folder:
             return data.parent
-        place = Path(tempfile.mkdtemp(prefix="crawld-"))
-        if self._user is not None:
-            os.chown(place, self._user.pw_uid, self._user.pw_gid)
-        return place
+        if self._sockets is None:
+            self._sockets = short_folder()
+            if self._user is not None:
+                os.chown(self._sockets, self._user.pw_uid, self._user.pw_gid)
+        return self._sockets
 
     def _end_leftover(self, binaries: Path, data: Path) -> None:
         """End a server whose `crawld run` was killed, once the processes that crawled have left it."""

@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from crawld.cli import TRY_AGAIN
 from crawld.cli.run import check_pages
 from crawld.fleet.asking import is_fleet
 from crawld.fleet.assembly import check_fleet_settings
-from crawld.fleet.own_server import OwnServer
+from crawld.fleet.own_server import OwnServer, short_folder
 from crawld.fleet.ray import LIMITS as RAY_LIMITS
 from crawld.fleet.ray import end_with_parent
 from crawld.fleet.setup_commands import Told
@@ -281,7 +280,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):  # until the processes run
         signal.signal(number, lambda *_: sys.exit(0))
     count = settings.processes or len(os.sched_getaffinity(0))
-    folder = Path(tempfile.mkdtemp(prefix="crawld-"))
+    folder = short_folder()
     place = settings.server_folder()
     server = None if place is None else OwnServer(place)
     try:

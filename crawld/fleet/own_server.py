@@ -4,7 +4,6 @@ It lies in a folder beside the SQLite file whose place it takes. As root, which 
 run by the user `postgres`, in that user's home where the folder is closed to it; `data` is a link to there then.
 """
 
-import hashlib
 import logging
 import os
 import pwd
@@ -17,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -94,7 +94,6 @@ class OwnServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._clock = folder, SystemClock()
-        self._user = _server_user()
         self._lock: FileLock | None = None
         self._process: subprocess.Popen[str] | None = None
         self._sockets: Path | None = None  # where they do not lie beside the files
@@ -111,9 +110,10 @@ class OwnServer:
         (self._folder / SERVER_ADDRESS).write_text(self.url, encoding="utf-8")
 
     def lock(self) -> None:
-        """Keep other crawlds off; StoreError where one runs, InputError where there is nothing to run."""
+        """Keep other crawlds off; StoreError where one runs, InputError where there is no PostgreSQL to run."""
         if not (self._folder / "data").is_dir():
             find_binaries()
+            _ = self._user
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = FileLock(self._folder / SERVER_ADDRESS)
         self._lock.acquire()
@@ -139,7 +139,7 @@ class OwnServer:
         while not _answers(data, self._process.pid):
             if self._process.poll() is not None:
                 raise StoreError(f"the PostgreSQL in {data} does not start: {'; '.join(self._said)}")
-            self._clock_wait()
+            self._wait()
 
     @property
     def ended(self) -> bool:
@@ -159,7 +159,17 @@ class OwnServer:
         if self._lock is not None:
             self._lock.release()
 
-    def _clock_wait(self) -> None:
+    @cached_property
+    def _user(self) -> pwd.struct_passwd | None:
+        """Who runs the server: None is ourselves."""
+        if os.geteuid() != 0:
+            return None
+        try:
+            return pwd.getpwnam("postgres")
+        except KeyError:
+            raise InputError(NO_USER) from None
+
+    def _wait(self) -> None:
         threading.Event().wait(LIMITS.look_seconds)
 
     def _make(self, data: Path) -> None:
@@ -170,8 +180,7 @@ class OwnServer:
         if self._user is not None:
             os.chown(home, self._user.pw_uid, self._user.pw_gid)
             if subprocess.run(["test", "-w", home], check=False, **self._as_user(Path("/"))).returncode:  # noqa: S603, S607 - a program of the system
-                home = Path(self._user.pw_dir) / f"crawld-{hashlib.blake2b(bytes(home), digest_size=6).hexdigest()}"
-                home.mkdir(mode=0o700, exist_ok=True)
+                home = Path(tempfile.mkdtemp(prefix="crawld-", dir=self._user.pw_dir))
                 os.chown(home, self._user.pw_uid, self._user.pw_gid)
         half = home / "data.half"
         shutil.rmtree(half, ignore_errors=True)
@@ -180,7 +189,7 @@ class OwnServer:
             [binaries / "initdb", *words], capture_output=True, text=True, check=False, **self._as_user(home)
         )
         if done.returncode:
-            raise StoreError(f"no PostgreSQL can be made in {home}: {done.stderr.strip().splitlines()[-1:]}")
+            raise StoreError(f"no PostgreSQL can be made in {home}: {' '.join(done.stderr.split())}")
         half.rename(home / "data")
         if home != self._folder:
             data.unlink(missing_ok=True)
@@ -200,7 +209,7 @@ class OwnServer:
         """End a server whose `crawld run` was killed, once the processes that crawled have left it."""
         until = self._clock.monotonic() + LIMITS.leave_seconds
         while (data / "postmaster.pid").exists() and _is_alive(data) and self._clock.monotonic() < until:
-            self._clock_wait()
+            self._wait()
         if (data / "postmaster.pid").exists() and _is_alive(data):
             words = (binaries / "pg_ctl", "stop", "-s", "-m", "fast", "-D", data)
             subprocess.run(words, check=False, capture_output=True, **self._as_user(data))  # noqa: S603 - as above
@@ -225,16 +234,6 @@ def lend(folder: Path) -> Callable[[], None]:
         server.start(0)
         server.adopt()
     return server.stop
-
-
-def _server_user() -> pwd.struct_passwd | None:
-    """Who runs the server: None is ourselves."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
-        raise InputError(NO_USER) from None
 
 
 def _options(sockets: Path, processes: int) -> Sequence[str]:

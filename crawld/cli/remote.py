@@ -210,7 +210,7 @@ def ask(
 
 @lru_cache
 def is_fleet(database: str) -> bool:
-    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where that is unknown."""
+    """Tells whether the database is a fleet's, which any machine may ask; OutOfReachError where that is unknown."""
     if not database.startswith("postgres"):
         return False
     try:
@@ -253,7 +253,7 @@ def ask_at(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the daemon said, or that it is not running, or that it does not answer."""
+    """Answer of the daemon, or that it is not running or does not answer."""
 
     said: dict[str, Any] | None = None
     state: str = "running"  # running, not_running, not_answering

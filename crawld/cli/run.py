@@ -135,7 +135,7 @@ def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwid
 
 
 def settings_reader(settings: Settings, config_file: Path | None, given: dict[str, Any]) -> Callable[[], Settings]:
-    """What a reload reads. Settings from a pipe, as in --config <(COMMAND), cannot be read again: they are kept."""
+    """Reads settings for a reload; those from a pipe, as in --config <(COMMAND), cannot be read again and are kept."""
     from_pipe = config_file is not None and not config_file.is_file()
     return (lambda: settings) if from_pipe else partial(load, config_file, given)
 

@@ -155,7 +155,7 @@ def _of_fleet(config_file: Path | None, database: str | None) -> bool:
 
 
 def _socket(config_file: Path | None, database: str | None) -> Path:
-    """Where the daemon listens, also where its settings have an error by now: the daemon is to say so itself."""
+    """Socket of the daemon, even where its settings have an error by now: the daemon says so itself."""
     try:
         return socket_of(load(config_file, {"database": database}))
     except ConfigError:

@@ -1,6 +1,7 @@
 """What an answer says about a page: pure, so that a verdict can be tested without a server."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Verdict
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Redirected, Trouble
@@ -46,8 +47,7 @@ SECOND_LOOK_STREAKS = frozenset({24, 48, 96, 192, 384})
 """and where that did not help, after so many changes in a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):  # one is made for every visit: a tuple is the cheapest form
     """The verdict with what follows from it. `memory` is None where what we remember stays as it is."""
 
     verdict: Verdict
@@ -107,10 +107,10 @@ def judge(
     return _content(at, outcome, memory, rule, reading, frame, noise)
 
 
-def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -> Reading:
+def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float, raw: bytes | None = None) -> Reading:
     """Read an answer's body: the part of judging that takes time, and can be done elsewhere."""
     known = memory.digest if memory is not None else None
-    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at)
+    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at, raw)
 
 
 def read_apart(
@@ -198,7 +198,7 @@ def learn_from_pair(judgement: Judgement, first: Reading, second: Reading) -> Ju
     places, edited = learn_pair(memory.places, first, second, judgement.noisy)
     if edited and (otherwise := judgement.if_edited) is not None:
         judgement, memory = otherwise, otherwise.memory or memory
-    return replace(judgement, memory=replace(memory, places=places), if_edited=None)
+    return judgement._replace(memory=replace(memory, places=places), if_edited=None)
 
 
 def _gone(page_id: int, at: float, memory: Memory | None) -> Judgement:
@@ -250,11 +250,11 @@ def _content(
         found = Comparison(changed=False, magnitude=0.0, renewed=True)
     if owed:
         found = replace(found, changed=True)
-    judgement = replace(_judged(at, outcome, memory, seen, found), noisy=noisy_keys(memory, noise))
+    judgement = _judged(at, outcome, memory, seen, found)._replace(noisy=noisy_keys(memory, noise))
     if found.changed or not any(place.doubt for place in found.places):
         return judgement
     edited = replace(found, changed=True, kept=False, magnitude=share_changed(memory.digest.blocks, seen.blocks))
-    return replace(judgement, if_edited=_judged(at, outcome, memory, seen, edited))
+    return judgement._replace(if_edited=_judged(at, outcome, memory, seen, edited))
 
 
 def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Comparison) -> Judgement:

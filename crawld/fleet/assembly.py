@@ -16,12 +16,12 @@ from crawld.crawl.pushes import Others
 from crawld.crawl.reads import FreshReads
 from crawld.fleet.duties import Duty, FleetDaemon
 from crawld.fleet.learner import ShardLearner, SharedPriors
-from crawld.fleet.mailbox import FleetList, Mailbox, Outbox, OwnList
+from crawld.fleet.mailbox import FleetList, HostTurns, Mailbox, Outbox, OwnList
 from crawld.fleet.pacing import DatabaseClock, GrantDoor, GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.status import FleetHistory
-from crawld.fleet.steering import ChangeWatch, FleetReads, FleetSteering
+from crawld.fleet.steering import FleetReads, FleetSteering
 from crawld.fleet.store.fleet_store import Revision, SharedSettings, SqlFleetStore
 from crawld.fleet.store.ledger import SqlLedger
 from crawld.fleet.store.shard_store import SqlShardStore
@@ -49,8 +49,8 @@ class FleetAssemblyLimits:
 
     commit_seconds: float = 1.0
     """Of these a quarter is for gathering: a commit costs the server of all workers as much as some twenty crawls."""
-    learn_seconds: float = 3.0
-    """Between two batches of the learner, which reads histories from the server of all workers."""
+    learn_seconds: float = 10.0
+    """Between two batches of the learner, as simulated: a page that is crawled more often is read and learnt once."""
     settings_seconds: float = 1.0
     """Between two looks whether other settings are in force."""
 
@@ -147,13 +147,12 @@ async def _put_in_force(shared: SharedSettings, own: Settings, worker: str, foun
 
 
 class FleetControl:
-    """Open it with `start`, and let `run` run; `tell` is told of changes, whichever worker committed them."""
+    """Open it with `start`, and let `run` run."""
 
     def __init__(
         self,
         settings: Settings,
         clock: Clock,
-        tell: Callable[[], None],
         rules: DigestRules,
         *,
         healthy: Callable[[], bool],
@@ -161,16 +160,15 @@ class FleetControl:
     ) -> None:
         self.store = SqlFleetStore(settings.database, clock.monotonic)
         self.steering = FleetSteering(self.store, terms_of(settings), clock, rules, healthy=healthy, reload=reload)
-        self._watch = ChangeWatch(self.store, tell)
 
     async def start(self) -> None:
         """Open the database; StoreError where it is no fleet's."""
         await self.store.start()
 
     async def run(self) -> None:
-        """Wake those who wait for changes, until cancelled; then close the database."""
+        """Wait until cancelled, then close the database."""
         try:
-            await self._watch.run()
+            await asyncio.Event().wait()
         finally:
             await asyncio.shield(self.store.close())
 
@@ -218,6 +216,7 @@ class FleetAssembly(Assembly):
             shards=lambda: self.ledger.shards,
             learner=self.learner,
         )
+        self.crawler.admission.elsewhere = HostTurns(self.ledger, self.pages, self.shard_set.shard, self.clock)
         self.shared = SharedSettings(settings.database)
         self.page_set.keeps = self.shard_set.keeps
         reporter = Reporter(
@@ -236,7 +235,6 @@ class FleetAssembly(Assembly):
         self.fleet = FleetControl(
             settings,
             self.clock,
-            self.store.changes.tell,
             self.reloader.rules,
             healthy=self.steering.healthy,
             reload=self._reload_worker,
@@ -307,7 +305,7 @@ class FleetAssembly(Assembly):
         services.append(self._follow_settings)
         services += [self.read_model.run, self._lag.run, self.freshness.run, self.fleet.run]
         services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
-        services.append(ControlServer(self._api_parts(), self._socket(), self.listener).run)
+        services.append(ControlServer(self.api_parts(), self._socket(), self.listener).run)
         history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
         work = {HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
         if self._process in {None, 1}:  # of the processes of `crawld run` the one that `crawld reload` asks

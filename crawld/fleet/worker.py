@@ -221,6 +221,8 @@ class Worker:
         time = DatabaseTime(asked, self.clock.monotonic(), beat.now)
         self._unreachable = False
         self.clock.follow(time)
+        if self.beat is None or self.beat.last_change != beat.last_change:
+            self.store.changes.tell()  # whichever worker committed them
         self.beat = beat
         if verbs == self._verbs:
             self._reconcile(beat.held)

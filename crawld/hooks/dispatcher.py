@@ -48,9 +48,6 @@ class DispatcherLimits:
 LIMITS = DispatcherLimits()
 
 
-# A hook, and what it is at work with: its queue and its figures.
-
-
 @dataclass(frozen=True, slots=True)
 class Hook:
     """Whom to tell of which changes, how fast, and how many may wait for how long."""
@@ -218,8 +215,6 @@ class Dispatcher:
             if self._cut_off:
                 log.warning("the queue of the hooks was not written: what was delivered last comes again")
 
-    # -- changes come -----------------------------------------------------------------------------------------------
-
     async def _take_in(self) -> None:
         """Queue new changes as they are committed, and drop what has waited too long."""
         while True:
@@ -250,8 +245,6 @@ class Dispatcher:
                 self.lines[name].queue.add(Waiting(one.change, one.page_id, now))
             self.lines[name].wake.set()
         return len(news.changes) == LIMITS.read_at_once
-
-    # -- changes go -------------------------------------------------------------------------------------------------
 
     async def _send_due(self, line: HookLine) -> None:
         """Send what is due for one hook."""

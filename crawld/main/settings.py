@@ -10,10 +10,10 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import re2
@@ -48,9 +48,6 @@ class SettingsLimits:
 
 
 LIMITS = SettingsLimits()
-
-
-# A settings file as YAML: words that look like text are text, and a name stands once in a section.
 
 
 class _Loader(yaml.SafeLoader):
@@ -108,8 +105,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: settings are written as `name: value`, this is {what}")
     return {str(name): value for name, value in given.items()}
 
-
-# The kinds of values that settings have: each is checked, and a wrong one is answered with what to write.
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False
@@ -251,15 +246,23 @@ KeepBodies = Annotated[
 Texts = BeforeValidator(_one_or_many)
 
 
-# The settings of one hook: whom to tell of which changes.
-
 Kind = Literal["webhook", "command", "notify"]
 Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
-KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
-RATES = {"webhook": 10.0, "command": 2.0, "notify": 1 / 60}
-SECONDS = {"webhook": 10.0, "command": 60.0, "notify": 60.0}
-AT_ONCE = {"webhook": 4, "command": 2, "notify": 1}
-"""By kind, what holds where the settings say nothing: sendings per second, seconds for one, and how many at once."""
+
+
+class HookDefaults(NamedTuple):
+    """What holds for a kind of hook where the settings say nothing."""
+
+    rate: float  # sendings per second
+    seconds: float  # for one
+    at_once: int
+
+
+HOOK_KINDS: Mapping[Kind, HookDefaults] = {
+    "webhook": HookDefaults(10.0, 10.0, 4),
+    "command": HookDefaults(2.0, 60.0, 2),
+    "notify": HookDefaults(1 / 60, 60.0, 1),
+}
 
 
 def _name(value: str) -> str:
@@ -304,22 +307,22 @@ class HookSection(BaseModel):
     @property
     def kind(self) -> Kind:
         """Returns how the hook is told."""
-        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+        return next(kind for kind in HOOK_KINDS if getattr(self, kind) is not None)
 
     @property
     def sendings_per_second(self) -> float:
         """Returns how often something may be sent."""
-        return RATES[self.kind] if self.rate is None else self.rate
+        return HOOK_KINDS[self.kind].rate if self.rate is None else self.rate
 
     @property
     def seconds(self) -> float:
         """Returns how long one sending may take."""
-        return SECONDS[self.kind] if self.timeout is None else self.timeout
+        return HOOK_KINDS[self.kind].seconds if self.timeout is None else self.timeout
 
     @property
     def at_once(self) -> int:
         """Returns how many sendings may be under way."""
-        return AT_ONCE[self.kind] if self.concurrency is None else self.concurrency
+        return HOOK_KINDS[self.kind].at_once if self.concurrency is None else self.concurrency
 
     @property
     def target(self) -> str:
@@ -340,7 +343,7 @@ class HookSection(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "HookSection":
-        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        given = [kind for kind in HOOK_KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(f"{self.name}: write one of webhook, command and notify, and no more than one")
         if given != ["webhook"] and (self.secret or self.secret_file or self.allow_private):
@@ -369,8 +372,6 @@ def check_names(hooks: list[HookSection]) -> list[HookSection]:
 
 Hooks = Annotated[list[HookSection], AfterValidator(check_names)]
 
-
-# The settings of who we are to a site: credentials for it, and signatures.
 
 CREDENTIAL_KINDS = ("bearer", "basic", "header", "cookie")
 
@@ -488,8 +489,6 @@ class Signing(BaseModel):
     form: Literal["dictionary", "string"] = "dictionary"
 
 
-# What is wrong with a setting, in plain sentences with its place in the file.
-
 EXAMPLES = {
     "Politeness": "delay: 1s",
     "Fetching": "timeout: 60s",
@@ -529,7 +528,8 @@ def _with_given(mistake: Mistake) -> str:
     message, given = mistake.sentence, mistake.given
     if mistake.kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
-    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET:
+    misplaced = mistake.place.startswith("credentials")  # a secret is soon in the wrong line
+    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET or misplaced:
         return message
     if mistake.name == "database" and isinstance(given, str):
         given = without_password(given)
@@ -715,7 +715,7 @@ class Settings(_Section):
         return self
 
     def control_socket(self) -> Path:
-        """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
+        """Path of the daemon's control socket: beside its SQLite file, or in the runtime directory.
 
         A daemon on PostgreSQL that was started by hand has no runtime directory: its socket has a name in the
         temporary directory that follows from the database, as one beside a file of a very long name.

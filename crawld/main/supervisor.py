@@ -16,8 +16,8 @@ from crawld.crawl.loop import Crawler
 from crawld.model.crawl import Verdict
 from crawld.model.units import format_rate
 from crawld.model.web import Clock, Fetcher, Workers
-from crawld.pages.freshness_now import FreshnessNow
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import FreshnessNow
 from crawld.show.actions import Reload
 from crawld.store.batch import FreshnessPoint
 from crawld.store.store import SqlStore

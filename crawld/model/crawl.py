@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the attempt told us what the page is now."""
+        """Tells whether the attempt told us what the page is now."""
         return self is not Verdict.FAILED
 
 
@@ -122,9 +122,6 @@ class Memory:
     canonical: str | None = None  # the address that the copy says is its own, where that is another
     varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `content.change.varying_counts`
     said: tuple[Statement, ...] = ()  # what its site says of its use: `crawld.model.usage`
-
-
-# The difference between two versions of a page.
 
 
 class Edit(StrEnum):

@@ -100,10 +100,11 @@ class Request(NamedTuple):
     cookie: str = ""  # what the redirects that led here have set
     use: Use | None = None  # where it is not the purpose that says what the slot is spent on
     bare: bool = False  # no credentials go along: another origin led here
+    copy: bytes | None = None  # the hash of the page's copy: what has the same bytes was looked at before
 
     @property
     def spent_on(self) -> Use:
-        """What the request's slot is spent on."""
+        """Returns what the request's slot is spent on."""
         return self.use or _USE_OF[self.purpose]
 
 
@@ -125,6 +126,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names
     wire_bytes: int = 0
     duration: float = 0.0
+    raw: bytes | None = None  # the hash of the body, where the request named a copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,6 @@ def outcome_name(outcome: Outcome) -> str:
     if isinstance(outcome, Redirected):
         return "redirected"
     return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"
-
-
-# What is known of a robots.txt: what one reading of it said to us, and what is remembered of it.
 
 
 @dataclass(frozen=True, slots=True)

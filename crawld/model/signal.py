@@ -24,9 +24,6 @@ class SignalLimits:
 LIMITS = SignalLimits()
 
 
-# With how many others a signal came: alone, with a few, or with a large part of its site.
-
-
 class Crowd(StrEnum):
     """How many of a site's listed pages moved in the same poll; each kind is trusted by itself."""
 
@@ -130,15 +127,12 @@ class SignalGain:
 
 
 def bought_in_words(crawls: int, saved: float, freshness_gain: float | None) -> str:
-    """What a source has bought by so many crawls that its signals led to: "saved 340 requests, +0.040 freshness"."""
+    """Says what a source has bought by so many crawls: "saved 340 requests, +0.040 freshness"."""
     if not crawls:
         return "nothing yet"
     requests = f"{abs(saved):,.0f} request{'' if abs(round(saved)) == 1 else 's'}"
     gain = "" if freshness_gain is None else f", {freshness_gain:+.3f} freshness"
     return f"{'saved' if saved >= 0 else 'cost'} {requests}{gain}"
-
-
-# What came of something pushed to us: what to answer, and what to do.
 
 
 @dataclass(frozen=True, slots=True)

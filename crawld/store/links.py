@@ -13,7 +13,7 @@ from crawld.store.bulk import added_once, run
 from crawld.store.database import WriteConnection
 from crawld.store.engine import among, keep_trying
 from crawld.store.pages import identified
-from crawld.store.views import Linked
+from crawld.store.views import FollowedLine, Linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def read_linked(connection: AsyncConnection, page_id: int) -> Linked:
     return Linked(int(count or 0), sources, *(row or (None, None)))
 
 
-async def read_site_figures(connection: AsyncConnection) -> list[dict[str, Any]]:
+async def read_site_figures(connection: AsyncConnection) -> list[FollowedLine]:
     """By host, what following links has found: pages, those that wait for a first visit, and those refused."""
     found, waiting = _page.origin == FROM_LINKS, _page.last_success.is_(None)
     kept = _page.state != PageState.RETIRED.value
@@ -96,7 +96,7 @@ async def read_site_figures(connection: AsyncConnection) -> list[dict[str, Any]]
         .join(tables.hosts, _host.id == _page.host_id)
         .group_by(_host.name).order_by(_host.name)
     )  # fmt: skip
-    return [dict(row._mapping) for row in await connection.execute(query)]
+    return [FollowedLine(**row._mapping) for row in await connection.execute(query)]
 
 
 class StoredLinks:

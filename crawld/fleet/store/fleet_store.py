@@ -191,10 +191,6 @@ class SqlFleetStore:
                 self._seen = now, await self._standing.read()
             return self._seen[1]
 
-    async def last_change(self) -> int:
-        """The number of the fleet's latest change."""
-        return await self._standing.last_change()
-
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change; workers read it with their next beat."""
         with self._in_sentences():

@@ -120,7 +120,7 @@ class Freshness(Greedy):
         return Taylor(*rows.T)
 
     def _taylor_singly(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in beliefs[:5]), strict=True)
+        pages = np.array((tau, boost, *beliefs[:5])).T.tolist()
         return np.array([self.taylor_page(*page) for page in pages]).reshape(-1, 4)
 
     def taylor_page(

@@ -36,7 +36,7 @@ ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database
 
 @dataclass(slots=True)
 class Findings:
-    """What was found out about the settings."""
+    """Findings about the settings."""
 
     file: str | None
     settings: dict[str, Any] = field(default_factory=dict)  # those that differ from the defaults
@@ -107,7 +107,7 @@ def _rule_errors(config_file: Path | None) -> list[str]:
 
 
 def _examine_api(settings: Settings, findings: Findings) -> None:
-    """Whether the control socket can be made and `api.listen` be listened to; a running daemon may do so already."""
+    """Checks that the control socket can be made and `api.listen` is free; a running daemon may have them already."""
     if settings.api.socket is not None:
         place = settings.control_socket().absolute()
         said = None

@@ -23,7 +23,7 @@ from crawld.model.signal import Signal, Source
 from crawld.model.web import Clock
 from crawld.pages.page_set import PageSet, bound_waste
 from crawld.show.control import steer
-from crawld.signals.matching import keys_of
+from crawld.signals.poll_signals import keys_of
 from crawld.signals.polled_sources import PolledSources
 
 
@@ -114,6 +114,17 @@ class ShardSet:
         """Take over what the operator said of a host that is held; it is written again, over what may be queued."""
         if self.gate.knows(name):
             self.store.record_host(steer(self.gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay))
+
+    def leave_room(self, host: str, at: float, until: float) -> None:
+        """Ask a host nothing for one spacing before and after a request of another worker."""
+        if self.gate.knows(host):
+            delay = float(self.gate.delay[self.gate.host(host)])
+            begin = max(at - delay - self.clock.now(), 0.0)
+            asyncio.get_running_loop().call_later(begin, self._pause, host, until + delay)
+
+    def _pause(self, name: str, until: float) -> None:
+        if self.gate.knows(name):
+            self.crawler.admission.pause(self.gate.host(name), until)
 
     def hear(self, told: Sequence[tuple[str, str, float, float | None]]) -> None:
         """Take signals that others were sent: URL, source, when it was seen, and what time it claims."""

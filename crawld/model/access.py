@@ -1,4 +1,4 @@
-"""Who may use the daemon's files: its own user, and a group where their directory is shared with one."""
+"""Users of the daemon's files: its own user, and a group where their directory is shared with one."""
 
 import grp
 import os
@@ -13,7 +13,7 @@ from crawld.model.errors import AccessError
 
 
 def shared_with_group(directory: Path) -> bool:
-    """Whether a directory is shared with its group: the setgid bit says so, and gives new files that group."""
+    """Tells whether a directory is shared with its group: the setgid bit says so, and gives new files that group."""
     mode = directory.stat().st_mode
     return bool(mode & stat.S_ISGID and mode & stat.S_IXGRP)
 

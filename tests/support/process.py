@@ -167,8 +167,10 @@ async def ask_control(control: Path, method: str, path: str, given: dict[str, An
     body = json.dumps(given).encode()
     reader, writer = await asyncio.open_unix_connection(control)
     head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
-    answer = await reader.read()
-    writer.close()
+    try:
+        writer.write(head.encode() + body)
+        answer = await reader.read()
+    finally:
+        writer.close()
     assert b" 200 " in answer[:20], answer
     return answer.partition(b"\r\n\r\n")[2]

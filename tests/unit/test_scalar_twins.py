@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crawld.choose.candidates import LIMITS as CANDIDATES_LIMITS
-from crawld.choose.candidates import models
+from crawld.choose.bounds import LIMITS as BOUNDS_LIMITS
+from crawld.choose.bounds import models
 from crawld.choose.greedy import LIMITS as GREEDY_LIMITS
 from crawld.choose.greedy import (
     GreedyApproximate,
@@ -69,7 +69,7 @@ def test_models_of_few_pages_are_those_of_many(valuation: Valuation) -> None:
     np.testing.assert_allclose(few[[0, 1, 5, 6]], many[[0, 1, 5, 6]], rtol=1e-12)
     for power, (one, other) in enumerate(zip(few[2:5], many[2:5], strict=True), start=1):
         assert (np.abs(one - other) <= 1e-9 * np.abs(other) + 1e-12 * many[1] / np.maximum(tau, 1e-9) ** power).all()
-    endless = (few[1] >= CANDIDATES_LIMITS.huge).any()
+    endless = (few[1] >= BOUNDS_LIMITS.huge).any()
     assert endless != isinstance(valuation, GreedyBlind | GreedyCisPlus)  # to them a signal of these pages is none
 
 

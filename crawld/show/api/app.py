@@ -123,7 +123,7 @@ async def _freshen(request: web.Request) -> web.Response:
 
 async def _forecast(request: web.Request) -> web.Response:
     asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
-    return web.json_response(await reading.forecast(request, asked))
+    return web.json_response((await reading.forecast(request, asked)).document())
 
 
 async def _reload(request: web.Request) -> web.Response:
@@ -183,7 +183,7 @@ def control_app(
     return app
 
 
-def _unix_socket(path: Path) -> socket.socket:
+def unix_socket(path: Path) -> socket.socket:
     """A socket that only we may open, and the group that its directory is shared with.
 
     One left behind by a dead daemon is replaced (the database lock says it is dead).
@@ -243,13 +243,19 @@ class ControlServer:
         app = control_app(self._parts, self._listener, self._starting)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
+        assert runner.server is not None  # noqa: S101 - made by setup
+        make, loop = runner.server, asyncio.get_running_loop()
         inode = None
         try:
-            sock = _unix_socket(self.path)
+            sock = unix_socket(self.path)
             inode = self.path.lstat().st_ino
-            await web.SockSite(runner, sock, backlog=LIMITS.backlog).start()
-            self._listener.control_is_open()
-            await asyncio.Event().wait()
+            server = await loop.create_server(make, sock=sock, start_serving=False, backlog=LIMITS.backlog)
+            try:
+                await server.start_serving()  # it may be cancelled when it already listens
+                self._listener.control_is_open()
+                await asyncio.Event().wait()
+            finally:
+                server.close()
         finally:
             await runner.cleanup()
             if inode is not None:

@@ -251,7 +251,7 @@ Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
 
 
 class HookDefaults(NamedTuple):
-    """What holds for a kind of hook where the settings say nothing."""
+    """Values of a kind of hook where the settings say nothing."""
 
     rate: float  # sendings per second
     seconds: float  # for one
@@ -284,7 +284,7 @@ def _arguments(value: object) -> object:
 
 
 class HookSection(BaseModel):
-    """Whom to tell of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+    """A receiver of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -412,7 +412,7 @@ SecretVariable = Annotated[str, AfterValidator(_variable)]
 
 
 class Credential(BaseModel):
-    """What is sent to one origin, or to the part of it below a prefix: named here, and kept in a file or variable."""
+    """A credential of one origin, or of the part of it below a prefix: named here, and kept in a file or variable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -479,7 +479,7 @@ def _agent(value: str) -> str:
 
 
 class Signing(BaseModel):
-    """Whether requests are signed (RFC 9421, Web Bot Auth), by which keys, and where sites find those."""
+    """Signing of requests (RFC 9421, Web Bot Auth): by which keys, and where sites find those."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -555,7 +555,7 @@ class _Section(BaseModel):
 
 
 class Politeness(_Section):
-    """How one host is asked."""
+    """Manners towards one host."""
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
@@ -563,7 +563,7 @@ class Politeness(_Section):
 
 
 class Fetching(_Section):
-    """How one request is made."""
+    """Bounds of one request."""
 
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
@@ -573,14 +573,14 @@ class Fetching(_Section):
 
 
 class ReadingAnswers(_Section):
-    """What reading one answer may cost, in a process of its own."""
+    """Cost that reading one answer may have, in a process of its own."""
 
     deadline: Annotated[Duration, Field(gt=0, le=LIMITS.max_deadline)] = 5.0
     memory_mb: Annotated[int, Field(le=LIMITS.max_megabytes), AfterValidator(megabytes)] = 128
 
 
 class SignalsSection(_Section):
-    """Where hints of change come from and what they may cost."""
+    """Sources of hints of change, and what they may cost."""
 
     share: Share = 0.25
     delay: Duration = 0.0
@@ -599,7 +599,7 @@ class Discover(_Section):
 
 
 class DigestSection(_Section):
-    """What counts as a change on the pages whose URL the pattern matches."""
+    """Rule of what counts as a change on the pages whose URL the pattern matches."""
 
     pattern: str = "*"
     mode: Literal["main", "text", "raw"] = "main"
@@ -610,7 +610,7 @@ class DigestSection(_Section):
 
 
 class RetentionSection(_Section):
-    """How much history is kept."""
+    """Extent of the history that is kept."""
 
     days: Annotated[float, Field(gt=0, le=LIMITS.max_days)] = 400
     crawls_per_page: Count = 300
@@ -634,7 +634,7 @@ class ReadThrough(_Section):
 
 
 class Api(_Section):
-    """How the running daemon is reached."""
+    """Addresses of the running daemon, and who may ask there."""
 
     socket: str | None = None
     listen: Annotated[str, BeforeValidator(listen_address)] | None = "127.0.0.1:8642"
@@ -645,7 +645,7 @@ class Api(_Section):
 
 
 class Log(_Section):
-    """What is logged, and how."""
+    """Level and form of the log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"

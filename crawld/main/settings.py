@@ -43,6 +43,7 @@ class SettingsLimits:
     max_body: int = 2**30
     max_deadline: float = 3_600.0
     max_days: float = 36_500.0
+    max_processes: int = 64
     """Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 
 
@@ -132,6 +133,10 @@ def megabytes(value: int) -> int:
     if not LIMITS.min_megabytes <= value <= LIMITS.max_megabytes:
         raise ValueError(f"write a whole number from {LIMITS.min_megabytes} to {LIMITS.max_megabytes}")
     return value
+
+
+def _processes(value: object) -> object:
+    return 0 if value == "auto" else value
 
 
 def _share(value: object) -> float:
@@ -228,6 +233,7 @@ Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
 Count = Annotated[int, Field(ge=1, le=LIMITS.max_count)]
+Processes = Annotated[int, BeforeValidator(_processes), Field(ge=0, le=LIMITS.max_processes)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
@@ -655,6 +661,7 @@ class Settings(_Section):
     importance: Literal["list", "requests"] = "list"
     significance: bool = False
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
+    processes: Processes = 1
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
     allow_private: Annotated[list[Network], Texts] = []
@@ -735,6 +742,24 @@ class Settings(_Section):
         """Returns where the keys are kept that requests are signed with."""
         return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
 
+    def server_folder(self) -> Path | None:
+        """Returns where `crawld run --processes` keeps its own PostgreSQL; None where the database is one anyway."""
+        return self._beside("postgres") if self.database.startswith("sqlite:///") else None
+
+    def in_use(self) -> "Settings":
+        """These settings with the database that is in use: the own PostgreSQL where the SQLite file was left for one.
+
+        What lies beside the SQLite file stays there: control socket, token, keys.
+        """
+        folder = self.server_folder()
+        address = None if folder is None else _read_if_there(folder / SERVER_ADDRESS)
+        if not address:
+            return self
+        api = {"socket": str(self.control_socket()), "token_file": str(self.token_file())}
+        parts = {"api": api, "signing": {"key_file": str(self.key_file())}}
+        copied = {name: getattr(self, name).model_copy(update=update) for name, update in parts.items()}
+        return self.model_copy(update={"database": address, **copied})
+
     def _beside(self, kind: str) -> Path:
         """A file of the daemon's own: beside the SQLite file, or in the service's state directory.
 
@@ -755,6 +780,19 @@ class Settings(_Section):
         return frozenset(self.api.hosts) | ({host_name(public)} if public else set())
 
 
+SERVER_ADDRESS = "address"
+"""The file in the folder of crawld's own PostgreSQL that holds its URL, once everything is in there."""
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        raise access_refused(file) from None
+
+
 def _absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()
 
@@ -764,6 +802,11 @@ def _name_of(place: str) -> str:
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Settings as they are written, with the database that is in use."""
+    return load_written(path, overrides).in_use()
+
+
+def load_written(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
     """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
 
     A relative `urls` starts where it is named: in the file's directory, or in the command line's working directory.

@@ -35,6 +35,7 @@ ASKED = {
     "stale_commits": 0,
     "webhooks_out_of_order": 0,
     "webhooks_lost": 0,
+    "webhooks_silence_beyond_the_fleets_seconds": 15.0,
     "pages_retired": 0,
     "worker_deaths": 0,
     "takeover_seconds_max": 15.0,

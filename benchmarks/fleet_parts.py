@@ -15,13 +15,14 @@ from typing import Any
 import asyncpg
 
 from benchmarks.fleet_drills import Drills
-from benchmarks.fleet_record import STATEMENTS, bytes_each, prepare, read, spent, until_settled
+from benchmarks.fleet_record import COMMITTED, STATEMENTS, bytes_each, prepare, read, spent, until_settled
 from benchmarks.fleet_workers import Fleet, worker_of
 from benchmarks.soak_site import SiteProcess, site_process
 from crawld.model.shards import shard_of_host
 from tests.support import fleet_figures as figures
 from tests.support.fleet_log import CRASH, LOST_PROCESSES, Asked, Fault, Owners, Recorded
 from tests.support.postgres import Server
+from tests.support.process import command
 from tests.support.receiver import Receiver, hook
 
 
@@ -164,8 +165,7 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
     try:
         asked_to = await connection.fetchval("SELECT max(cursor) FROM hooks")
         first = min(numbers, default=0)  # a hook is told from the moment on in which it is first opened
-        rows = await connection.fetch("SELECT id FROM changes WHERE id BETWEEN $1 AND $2", first, asked_to)
-        told = {row[0] for row in rows}
+        committed = dict(await connection.fetch(COMMITTED, first, asked_to))
         waiting = {row[0] for row in await connection.fetch("SELECT change FROM deliveries")}
         retired = await connection.fetchval("SELECT count(*) FROM pages WHERE state = 'retired'")
     finally:
@@ -173,12 +173,18 @@ async def _webhooks(ear: HookLog, run: Run, database: str, began: float, ended: 
     times = [began, *(at for at in ear.times if began <= at <= ended), ended]
     asked = [began, *(at for at in run.site.times if began <= at <= ended), ended]
     silence, unasked = (max(after - before for before, after in pairwise(some)) for some in (times, asked))
+    ahead, told = time.time() - time.monotonic(), dict[int, float]()
+    for one, at in zip(ear.taken, ear.times, strict=True):
+        told.setdefault(one["id"], at)
+    moments = {number: at - ahead for number, at in committed.items()}
+    own_silence = figures.hook_silence(moments, told, asked[1:-1], began, ended)
     return {
         "webhooks": len(ear.taken),
         "webhooks_twice": sum(numbers.values()) - len(numbers),
         "webhooks_twice_per_fault": round((sum(numbers.values()) - len(numbers)) / max(1, len(run.faults)), 2),
         "webhooks_out_of_order": out_of_order,
-        "webhooks_lost": len(told - numbers.keys() - waiting),
+        "webhooks_lost": len(committed.keys() - numbers.keys() - waiting),
+        "webhooks_silence_beyond_the_fleets_seconds": round(own_silence, 1),
         "webhooks_longest_silence_seconds": round(silence, 1),
         "longest_silence_of_the_fleet_seconds": round(unasked, 1),  # without a request there is no change to tell of
         "pages_retired": retired,
@@ -225,8 +231,8 @@ async def restart(options: Options, server: Server, database: str, place: Path) 
 
 
 async def cost(options: Options, server: Server, database: str, place: Path) -> dict[str, Any]:
-    """Processor time of the server for a crawl, of all of its processes, beats and reads included."""
-    async with running(replace(options, rate=LIMITS.cost_rate), LIMITS.cost_pages, server, database, place):
+    """Processor time of the server for a crawl, of all of its processes, beats and reads included; and while paused."""
+    async with running(replace(options, rate=LIMITS.cost_rate), LIMITS.cost_pages, server, database, place) as run:
         connection = await asyncpg.connect(database)
         try:
             while await connection.fetchval("SELECT count(*) FROM versions") < LIMITS.cost_pages:
@@ -238,6 +244,7 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
             await asyncio.sleep(LIMITS.cost_seconds)
             after = await spent(connection)
             statements = await connection.fetch(STATEMENTS)
+            idle = await _idle(run, connection)
         finally:
             await connection.close()
     crawls = max(1, after.crawls - before.crawls)
@@ -250,7 +257,22 @@ async def cost(options: Options, server: Server, database: str, place: Path) -> 
         "server_statements_per_crawl": round(sum(one["calls"] for one in statements) / crawls, 2),
         "server_commits_per_crawl": round((after.commits - before.commits) / crawls, 3),
         "server_crawls_per_second": round(crawls / LIMITS.cost_seconds, 1),
+        "server_us_per_second_of_an_idle_worker": round(idle / options.workers),
     }
+
+
+async def _idle(run: Run, connection: asyncpg.Connection) -> float:
+    """Microseconds of the server in each second of a paused fleet."""
+    worker = run.fleet.workers[0]
+    done = await command("pause", "--config", str(worker.place / worker.config), cwd=worker.place)
+    if done.status:
+        raise SystemExit(f"crawld pause: {done.err}")
+    await asyncio.sleep(LIMITS.settle / 2)  # until the last crawls are learnt
+    before = await spent(connection)
+    await asyncio.sleep(LIMITS.cost_seconds / 2)
+    after = await spent(connection)
+    took = sum(after.processor.values()) - sum(before.processor.get(name, 0.0) for name in after.processor)
+    return 1e6 * took / (LIMITS.cost_seconds / 2)
 
 
 def _safety(run: Run, options: Options) -> dict[str, Any]:

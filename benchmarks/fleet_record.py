@@ -40,6 +40,9 @@ CRAWLS = """
 SELECT crawls.at, pages.url, extract(epoch FROM pg_xact_commit_timestamp(crawls.xmin))::float
 FROM crawls JOIN pages ON pages.id = crawls.page_id
 """
+COMMITTED = """
+SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float FROM changes WHERE id BETWEEN $1 AND $2
+"""
 COPIES = """
 WITH numbered AS (
     SELECT id >> 40 AS shard, row_number() OVER (PARTITION BY id >> 40) - 1 AS place, * FROM pages

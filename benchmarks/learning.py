@@ -16,7 +16,7 @@ from benchmarks import argument_parser
 from benchmarks.learning_figure import Figure, mean_and_error, progress
 from benchmarks.learning_replays import mix_figures, replay_figures
 from benchmarks.learning_store import pages_per_second
-from crawld.crawl.audits import Audits
+from crawld.pages.status import Audits
 from tests.support.replay.learner import Learnt
 from tests.support.replay.site import Floats, Ints, replay
 from tests.support.replay.worlds import Knowing, Schooled, draw

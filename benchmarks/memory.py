@@ -34,7 +34,7 @@ from crawld.model.page import FROM_LIST, Wanted
 from crawld.model.signal import SOURCES
 from crawld.pages.page_set import PageSet, give_back
 from crawld.pages.pages import Pages
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.store import SqlStore
 
 

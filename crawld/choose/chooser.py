@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose.bounds import Bounds
-from crawld.choose.candidates import GONE, Candidates
+from crawld.choose.bounds import GONE, Bounds, Candidates
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import WAITING, Intervals, Ints, PageTable
 from crawld.choose.valuation import Beliefs, Floats, Valuation
@@ -56,7 +55,7 @@ class DueFirst:
 
     def holds(self, row: int) -> bool:
         """Whether the page stands here."""
-        return row < len(self.mark) and bool(self.mark[row])
+        return row < len(self.mark) and self.mark.item(row) != ABSENT
 
     def insert(self, rows: Ints) -> None:
         """Take in due pages."""

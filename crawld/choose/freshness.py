@@ -28,6 +28,7 @@ class Ages:
         self._first = np.zeros(0)
         self._step = np.ones(0)
         self._extra = np.zeros((0, ESTIMATE_LIMITS.steps + 1))  # zeros where a host goes by plain time
+        self._curved: set[int] = set()  # the other hosts
 
     def put(self, host: int, curve: AgeCurve | None) -> None:
         """Let copies of the host's pages age by this curve; None: by plain time."""
@@ -38,7 +39,9 @@ class Ages:
             self._step = np.append(self._step, np.ones(more))
             self._first = np.append(self._first, np.zeros(more))  # last: it tells other threads which hosts there are
         self._extra[host] = 0.0 if curve is None else curve.extra
+        self._curved.discard(host)
         if curve is not None:
+            self._curved.add(host)
             self._first[host], self._step[host] = curve.first, curve.step
 
     def of(self, hosts: Ints, last: Floats, now: float) -> Floats:
@@ -54,7 +57,7 @@ class Ages:
     def of_one(self, host: int, last: float, now: float) -> float:
         """The age of one copy, without numpy's overhead."""
         age = now - last
-        if host < len(self._first):
+        if host in self._curved:
             at = min(
                 max((last - float(self._first[host])) / float(self._step[host]), 0.0), float(ESTIMATE_LIMITS.steps)
             )

@@ -3,7 +3,7 @@
 Every waiting page that has been crawled is in one of three states:
 
 - it is *bounded* (bounds.py): its crawl value stays below the level for now;
-- it is a *candidate* (candidates.py): its value may reach the level before the horizon, and a model follows it;
+- it is a *candidate* (bounds.py): its value may reach the level before the horizon, and a model follows it;
 - it has *changed* (a crawl, a signal, a new estimate) and is placed before the next pick.
 
 A pick reads the models of all candidates. The best of them is the best page of all if it is not below the level, so
@@ -19,9 +19,8 @@ from math import inf
 
 import numpy as np
 
-from crawld.choose.bounds import Bounds
-from crawld.choose.candidates import LIMITS as CANDIDATES_LIMITS
-from crawld.choose.candidates import models
+from crawld.choose.bounds import LIMITS as BOUNDS_LIMITS
+from crawld.choose.bounds import Bounds, models
 from crawld.choose.chooser import Bid, DueFirst, Span, ValueChooser, bid_for, some_wanted
 from crawld.choose.host_gate import HostGate
 from crawld.choose.page_table import WAITING, Intervals, Ints
@@ -103,12 +102,15 @@ class Frontier(ValueChooser):
     def notice(self, row: int, boost: float) -> None:
         """Set the log-staleness that signals have added; that of a page never crawled changes nothing."""
         pages = self.pages
-        never_crawled = self._due.holds(row) and np.isnan(pages.last[row])
         pages.boost[row] = boost
-        if not never_crawled and row not in self._changed and pages.state[row] == WAITING:
+        if row in self._changed or pages.state.item(row) != WAITING:
+            return
+        if self._due.holds(row):
+            if np.isnan(pages.last[row]):
+                return
             self._due.remove(row)
-            self._bounds.forget(row)
-            self._changed[row] = None
+        self._bounds.forget(row)
+        self._changed[row] = None
 
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
@@ -148,7 +150,7 @@ class Frontier(ValueChooser):
         rows, valued = list(self._changed), []
         self._changed.clear()
         for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
-            *_, not_before, due = page
+            not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))
             if due <= self._bounds.horizon:
@@ -168,7 +170,7 @@ class Frontier(ValueChooser):
         if self.gate is not None and self.gate.revision != self._gate_revision:
             self._gate_revision = self.gate.revision
             self._bounds.open_hosts()
-        if not self._bounds.start <= now <= self._bounds.horizon or self._bounds.thin:
+        if not self._bounds.start <= now <= self._bounds.horizon or self._bounds.thin():
             self._look_ahead(now)
         if self._changed:
             self._place(now)
@@ -176,7 +178,9 @@ class Frontier(ValueChooser):
         first = due is not None and self._comes_first(due, now)
         row = due if first or (best := self._best(now)) is None else best
         if row is not None:
-            self._withdraw(row)
+            if self._due.count:
+                self._due.remove(row)
+            self._bounds.forget(row)
             self.pages.hold(row, now)
             self.picks += 1
         return row
@@ -222,7 +226,7 @@ class Frontier(ValueChooser):
         self._candidates.renew(places, made)
         values = made[1]
         best = int(values.argmax())
-        close = rows[values >= values[best] * (1 - 3 * CANDIDATES_LIMITS.rounding)]
+        close = rows[values >= values[best] * (1 - 3 * BOUNDS_LIMITS.rounding)]
         return (int(rows[best]), float(values[best])) if len(close) == 1 else self._exactly(close, now)
 
     def _exactly(self, rows: Ints, now: float) -> tuple[int | None, float]:

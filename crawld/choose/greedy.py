@@ -120,7 +120,7 @@ class Freshness(Greedy):
         return Taylor(*rows.T)
 
     def _taylor_singly(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Floats:
-        pages = zip(tau.tolist(), boost.tolist(), *(column.tolist() for column in beliefs[:5]), strict=True)
+        pages = np.array((tau, boost, *beliefs[:5])).T.tolist()
         return np.array([self.taylor_page(*page) for page in pages]).reshape(-1, 4)
 
     def taylor_page(
@@ -160,6 +160,10 @@ class GreedyNcis(Freshness):
         """Only drift counts before the first signal."""
         return alpha
 
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page: here signals are taken as they are."""
+        return self.taylor_page(tau, boost, *page)
+
     def ceiling(self, tau: float, boost: float, page: Page) -> float:
         """A bound also for pages with signals: over a posterior, their value takes nine times as long as another's."""
         mu, alpha, shape, kappa, gamma = page
@@ -173,6 +177,11 @@ class GreedyApproximate(GreedyNcis):
 
     def __init__(self, terms: int) -> None:
         self.terms = terms
+
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page, seen as by `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return self.taylor_page(tau, boost, mu, alpha, shape, kappa, gamma if kappa > 0 else 0.0)
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """Useless signals (κ = 0) are none: taken literally the truncated sum would not tend to GREEDY."""

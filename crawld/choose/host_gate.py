@@ -109,8 +109,10 @@ class Suspicions:
     def acquit(self, host: int, url: str, now: float, *, outage: bool) -> None:
         """Count a success: what failed before it was bad on its own account, unless it failed in an outage."""
         self._well_at[host] = now
+        if host not in self._failed and host not in self._known_bad:
+            return
         failed, known_bad = self._failed.pop(host, None), self._take_known_bad(host)
-        if outage or not (failed or known_bad):
+        if outage:
             return
         known_bad.update(dict.fromkeys(failed or ()))
         known_bad.pop(hash(url), None)
@@ -370,9 +372,9 @@ class HostGate:
 
     def acquire(self, host: int, now: float) -> None:
         """Start a request; the host must be ready."""
-        assert self.ready(host, now), f"{self.name(host)} may not be asked yet"
+        assert self.ready_at[host] <= now, f"{self.name(host)} may not be asked yet"
         self.in_flight[host] += 1
-        self._next_start[host] = now + float(self.delay[host])
+        self._next_start[host] = now + self.delay.item(host)
         self._update(host)
 
     def wait_until(self, host: int, until: float) -> None:

@@ -25,7 +25,7 @@ class PacerLimits:
 LIMITS = PacerLimits()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slot:
     """The right to send one request at `at` (monotonic seconds)."""
 
@@ -99,15 +99,16 @@ class Pacer:
         """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
         if self._rate <= 0 or now < self._anchor:
             return None
+        spacing = (1.0 + LIMITS.tolerance) / self._rate
         late = now - self._anchor
         if late > LIMITS.tolerance:
             shift = late - LIMITS.tolerance
-            self._lost += shift / self.spacing
+            self._lost += shift / spacing
             self._anchor += shift
         slot = Slot(self._index, self._anchor)
         self._used_at = now
         self._index += 1
-        self._anchor += self.spacing
+        self._anchor += spacing
         return slot
 
     def change_rate(self, rate: float, now: float) -> None:
@@ -176,6 +177,10 @@ class Share:
     def ready(self) -> bool:
         """Whether the next slot may be spent."""
         return self._credit >= 1.0 - 1e-9
+
+    def lends(self, slots: float) -> bool:
+        """Whether a slot may be spent ahead of the share, of which no more than so many are ever owed."""
+        return self._credit >= 1.0 - slots
 
     def spend(self, slots: int = 1) -> None:
         """So many slots were spent; what goes beyond the share is made up for before the next one."""

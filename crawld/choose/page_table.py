@@ -159,10 +159,8 @@ class PageTable:
         """Give back a page crawled with success; False if it has been retired meanwhile."""
         if self.give_back(row) is None:
             return False
-        self.last[row] = now
-        self.boost[row] = 0.0
-        self.due[row] = now + self.intervals.longest
-        self.not_before[row] = now + self.intervals.shortest
+        intervals = self.intervals
+        self.table[row, BELIEVED:] = now, 0.0, now + intervals.shortest, now + intervals.longest
         return True
 
     def release(self, row: int, not_before: float, *, attempted: bool = True) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from operator import mul
+from operator import attrgetter, mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class SchedulerLimits:
     block: int = 4096
     looked_at: int = 65_536
     """Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
+    aged_at_once: int = 16_384
     cost_memory: float = 0.3  # what the latest visit weighs in a page's requests per visit
     cost_step: float = 0.05  # a page this close to one request per visit costs one
     significance_step: float = 0.05  # by which share the significance of changes moves before a page is valued anew
@@ -287,7 +288,8 @@ class Scheduler:
 
     def charge(self, page_id: int, requests: int) -> None:
         """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
-        if page_id not in self._row_of or page_id in self._alias_of or (before := self.cost_of(page_id)) == requests:
+        row = self._row_of.get(page_id)
+        if row is None or page_id in self._alias_of or (before := self._cost(row)) == requests:
             return
         cost = before + LIMITS.cost_memory * (requests - before)
         rows = self._row_of.rows([page_id])
@@ -296,9 +298,12 @@ class Scheduler:
 
     def cost_of(self, page_id: int) -> float:
         """How many requests a visit to the page takes, about."""
-        row = self._row_of[page_id]
-        mu = float(self._pages.mu[row])
-        weight = float(self._pages.importance[row]) * float(self._pages.significance[row])
+        return self._cost(self._row_of[page_id])
+
+    def _cost(self, row: int) -> float:
+        pages = self._pages
+        mu: float = pages.mu.item(row)
+        weight: float = pages.importance.item(row) * pages.significance.item(row)
         return round(weight / mu, 9) if mu > 0 else 1.0  # rounded so that one request is 1
 
     def weight_of(self, page_id: int) -> float:
@@ -311,7 +316,8 @@ class Scheduler:
         if row is None:
             return None
         self._held[row] = tuple(self._pages.count[row].tolist())
-        return int(self._pages.page_id[row])
+        page_id: int = self._pages.page_id.item(row)
+        return page_id
 
     def hold(self, page_id: int, now: float) -> bool:
         """Hold this very page, whatever its value (audits, second looks); False if it is held already."""
@@ -329,7 +335,7 @@ class Scheduler:
             return
         if any(known := self._held.pop(row)):
             self._pages.count[row] -= np.array(known, dtype=np.int32)
-        if math.isnan(self._pages.copied[row]):
+        if math.isnan(self._pages.copied.item(row)):
             self._draw.change(np.array([row]))
         self._ahead.pop(row, None)
         self._pages.copied[row], self._pages.gone[row] = at, gone
@@ -379,14 +385,10 @@ class Scheduler:
         """Take over new estimates of pages that are still here."""
         known = [estimate for estimate in estimates if estimate.page_id in self._row_of]
         if known:
-            self.teach(
-                [e.page_id for e in known],
-                alpha=np.array([e.alpha for e in known]),
-                shape=np.array([e.shape for e in known]),
-                kappa=np.array([e.kappa for e in known]),
-                gamma=np.array([e.gamma for e in known]),
-                mixed=np.array([(e.heard, e.deaf_alpha, e.deaf_shape) for e in known]),
-            )
+            rows = [(e.alpha, e.shape, e.kappa, e.gamma, (e.heard, e.deaf_alpha, e.deaf_shape)) for e in known]
+            alpha, shape, kappa, gamma, mixed = map(np.array, zip(*rows, strict=True))
+            ids = list(map(attrgetter("page_id"), known))
+            self.teach(ids, alpha=alpha, shape=shape, kappa=kappa, gamma=gamma, mixed=mixed)
 
     def teach(
         self,
@@ -408,8 +410,9 @@ class Scheduler:
 
     def shift(self, page_ids: Sequence[int], last: Floats, since: Floats) -> None:
         """Value copies made at `last` as if made at `since`, where no later crawl has come in between."""
-        here = [at for at, page_id in enumerate(page_ids) if page_id in self._row_of]
-        rows = self._row_of.rows(page_ids[at] for at in here)
+        found = self._row_of.find(np.array(page_ids, dtype=np.int64))
+        here = (found >= 0).nonzero()[0]
+        rows = found[here]
         still = self._pages.copied[rows] <= last[here] + 1.0
         rows = rows[still]
         if len(rows):
@@ -459,14 +462,25 @@ class Scheduler:
     def freshness_of(self, page_id: int, now: float) -> float:
         """The probability that our copy of the page is what the page is now (`crawld.choose.freshness`)."""
         row = self._row_of[page_id]
-        copied = float(self._pages.copied[row])
-        if not copied <= now + SKEW:
-            return 0.0
-        _, alpha, shape, _, _, heard, deaf_alpha, deaf_shape, *_ = self._pages.table[row].tolist()
-        age = 0.0 if self._pages.gone[row] else self._ages.of_one(int(self._pages.host[row]), copied, now)
+        return self._freshness_of(row, now) if self._pages.copied.item(row) <= now + SKEW else 0.0
+
+    def _freshness_of(self, row: int, now: float) -> float:
+        pages = self._pages
+        _, alpha, shape, _, _, heard, deaf_alpha, deaf_shape, *_ = pages.table[row].tolist()
+        age = 0.0 if pages.gone.item(row) else self._ages.of_one(pages.host.item(row), pages.copied.item(row), now)
         fresh = heard * math.exp(-self._boost_of(row)) * survival_of_one(age, alpha, shape)
         deaf = (1.0 - heard) * survival_of_one(age, deaf_alpha, deaf_shape) if heard < 1 else 0.0
         return float(fresh + deaf)
+
+    def before_crawl(self, page_id: int, at: float) -> tuple[float, float | None, tuple[int, ...]]:
+        """The last success, the freshness at `at` (None where the copy has no age) and the signals heard since."""
+        row = self._row_of.get(page_id)
+        if row is None:
+            return NEVER, None, ()
+        copied: float = self._pages.copied.item(row)
+        fresh = self._freshness_of(row, at) if copied <= at + SKEW else None
+        signals = self._held.get(row) or tuple(self._pages.count[row].tolist())
+        return self._ahead.get(row, copied), fresh, signals
 
     def dated(self, page_id: int, now: float) -> bool:
         """Whether we know how old the copy is; not where there is none, or one from after the clock was set back."""
@@ -480,7 +494,7 @@ class Scheduler:
     def last_success(self, page_id: int) -> float:
         """When the page was last crawled with success, nan if never or not here."""
         row = self._row_of.get(page_id)
-        return NEVER if row is None else self._ahead.get(row, float(self._pages.copied[row]))
+        return NEVER if row is None else self._ahead.get(row, self._pages.copied.item(row))
 
     def change_rate_of(self, page_id: int) -> float:
         """The rate at which the page is believed to change: α + Σγ(1 − e^−κ) as far as signals are heard."""
@@ -590,6 +604,11 @@ class Scheduler:
     # -- within -----------------------------------------------------------------------------------------------------
 
     def _freshness(self, rows: Ints, now: float) -> Floats:
+        """The freshness of pages, some at a time: all columns of a million pages at once would take 300 MB."""
+        parts = range(0, len(rows), LIMITS.aged_at_once)
+        return np.concatenate([np.zeros(0), *(self._aged(rows[at : at + LIMITS.aged_at_once], now) for at in parts)])
+
+    def _aged(self, rows: Ints, now: float) -> Floats:
         fresh, pages = np.zeros(len(rows)), self._pages
         known = np.flatnonzero(pages.copied[rows] <= now + SKEW)
         rows = rows[known]

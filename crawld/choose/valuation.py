@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from crawld.choose.scalar import Motion
+
 
 @dataclass(frozen=True)
 class ValuationLimits:
@@ -160,6 +162,10 @@ class Valuation(ABC):
     @abstractmethod
     def taylor(self, tau: Floats, boost: Floats, beliefs: Beliefs) -> Taylor:
         """The value now to 1e-12, its first two derivatives in τ, and a bound on the third from now on."""
+
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:  # noqa: ARG002 - others need them
+        """The same of one page in plain floats; None where only arrays tell it."""
+        return None
 
     def early_rate(self, alpha: Number, kappa: Number, gamma: Number) -> Number:  # noqa: ARG002 - others need them
         """A rate r for which the value is at most μrτ²/2 before the first signal; inf where there is none."""

@@ -55,7 +55,6 @@ _ELSEWHERE = {
     **{name: f"crawld.research.{name}" for name in ("demo", "lab", "simulate")},
 }
 """Commands that share a module, and those of packages above this one; the others have a module here."""
-_MODULES = {name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS}
 
 
 class _Commands(LazyGroup):
@@ -89,7 +88,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _given_sentence(error: Exception) -> str | None:
-    """What is wrong with a file or a word that was given, or with the disk; None where the error is crawld's own."""
+    """Names what is wrong with a given file or word, or with the disk; None where the error is crawld's own."""
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:  # bytes of the command line
         return f"{error.object!r} is not UTF-8"
     if not isinstance(error, OSError) or error.strerror is None:
@@ -117,7 +116,7 @@ def _out_of_memory(error: BaseException | None) -> bool:
 @click.group(
     cls=_Commands,
     sentences=COMMANDS,
-    modules=_MODULES,
+    modules={name: _ELSEWHERE.get(name, f"crawld.cli.{name.replace('-', '_')}") for name in COMMANDS},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

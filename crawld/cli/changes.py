@@ -51,7 +51,7 @@ _CHANGE = TypeAdapter(Change)
 def command(after: int | None, follow: bool, as_json: bool, config_file: Path | None, database: str | None) -> None:
     """Print changes in the order in which they were committed: new, changed, gone, back, and removed (taken off).
 
-    Each begins with its number, which is a cursor: whoever goes on with --after and the last number they have seen
+    Each begins with its number, which is a cursor: a reader that goes on with --after and the last number it has seen
     misses nothing that is kept (`retention` in the settings) and sees nothing twice.
     """
     cursor = _latest(config_file, database) if after is None else after

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from crawld.cli.run import check_pages
 from crawld.main.settings import DURATIONS, STANDARD_INPUT, Settings, changes, load, read_yaml
+from crawld.main.settings import LIMITS as SETTINGS_LIMITS
 from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password
@@ -25,8 +26,6 @@ class CheckConfigLimits:
     """Numbers that bound and tune this module."""
 
     max_bad_lines: int = 10
-    max_path: int = 107
-    """Bytes of a Unix socket's path on Linux."""
 
 
 LIMITS = CheckConfigLimits()
@@ -37,7 +36,7 @@ ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database
 
 @dataclass(slots=True)
 class Findings:
-    """What was found out about the settings."""
+    """Findings about the settings."""
 
     file: str | None
     settings: dict[str, Any] = field(default_factory=dict)  # those that differ from the defaults
@@ -108,7 +107,7 @@ def _rule_errors(config_file: Path | None) -> list[str]:
 
 
 def _examine_api(settings: Settings, findings: Findings) -> None:
-    """Whether the control socket can be made and `api.listen` be listened to; a running daemon may do so already."""
+    """Checks that the control socket can be made and `api.listen` is free; a running daemon may have them already."""
     if settings.api.socket is not None:
         place = settings.control_socket().absolute()
         said = None
@@ -118,8 +117,8 @@ def _examine_api(settings: Settings, findings: Findings) -> None:
             said = f"the directory {place.parent} is not writable"
         elif place.is_dir():
             said = "this is a directory"
-        elif len(os.fsencode(settings.api.socket)) > LIMITS.max_path:
-            said = f"a path of at most {LIMITS.max_path} bytes can be a socket"
+        elif len(os.fsencode(place.name)) > SETTINGS_LIMITS.max_socket_name:
+            said = f"a name of at most {SETTINGS_LIMITS.max_socket_name} bytes can be a socket"
         if said:
             findings.errors.append(f"api.socket {settings.api.socket}: {said}")
     if settings.api.listen is not None:

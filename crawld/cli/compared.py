@@ -1,4 +1,4 @@
-"""What of a stored copy is compared, by the rules in the settings and what was learnt."""
+"""The part of a stored copy that is compared, by the rules in the settings and what was learnt."""
 
 from collections.abc import Sequence
 from pathlib import Path

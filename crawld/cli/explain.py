@@ -3,8 +3,8 @@
 import json
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,67 +19,95 @@ from crawld.model.estimate import format_rate_of_change
 from crawld.model.page import PageState
 from crawld.model.units import format_duration, format_moment, many
 from crawld.model.url import normalise_given
-from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+from crawld.model.why import Reason, ToldReason, Why, most_decisive_first, stored_reasons
 from crawld.show.report import Explanation
+from crawld.store.views import Linked, PageFacts, PastCrawl, StoredEstimate
 
 TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
 """Reasons that the trouble of the last attempt explains."""
 
 
 def unknown_page(url: str) -> CrawldError:
-    """That nothing is known of a page, and what to do about it."""
+    """Says that nothing is known of a page, and what to do about it."""
     return CrawldError(f"{url} is not known here. `crawld urls list` shows what is, `crawld urls add` adds it.")
 
 
-def explained(page: dict[str, Any], answer: Answer, now: float) -> dict[str, Any]:
-    """`reason`, `why_not_now` and all `reasons`, the most decisive first; and the `trouble` of the last attempt."""
-    trouble = last_trouble(page, now)
+@dataclass(frozen=True, slots=True)
+class ExplainedFacts:
+    """A page with why it is not crawled just now, the most decisive reason first."""
+
+    page: PageFacts
+    said: dict[str, Any] | None  # by the daemon
+    reasons: Sequence[ToldReason]
+    trouble: str | None  # of the last attempt
+    compared: dict[str, Any] | None = None  # what of the copy is compared, in figures
+
+    @property
+    def held(self) -> Explanation | None:
+        """What the daemon holds of the page."""
+        return None if self.said is None else Explanation.of(self.said)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self.page) | {
+            "now": self.said,
+            "reason": self.reasons[0].reason,
+            "why_not_now": self.reasons[0].sentence,
+            "reasons": [asdict(one) for one in self.reasons],
+            "trouble": self.trouble,
+            "compared": self.compared,
+        }
+
+
+def explain_facts(page: PageFacts, answer: Answer, now: float) -> ExplainedFacts:
+    """Tells why a page is not crawled, by what the daemon says or, without it, the database."""
+    trouble = last_trouble(page.last_crawls, now)
     if answer.said is None:
         given = [reason.told(now) for reason in most_decisive_first(_from_database(page, answer, now))]
     else:
         given = list(Explanation.of(answer.said).reasons)
     found = [replace(one, sentence=one.sentence + _evidence(page, one.reason, trouble, now)) for one in given]
-    return {
-        "reason": found[0].reason,
-        "why_not_now": found[0].sentence,
-        "reasons": [asdict(one) for one in found],
-        "trouble": trouble,
-    }
+    return ExplainedFacts(page, answer.said, found, trouble)
 
 
-def _from_database(page: dict[str, Any], answer: Answer, now: float) -> Iterator[Reason]:
+def _from_database(page: PageFacts, answer: Answer, now: float) -> Iterator[Reason]:
     """Yields what can be told without the daemon; there is always a reason."""
-    if page["state"] == PageState.RETIRED.value:
-        at = page["retired_at"]
+    if page.state == PageState.RETIRED.value:
+        at = page.retired_at
         yield Reason(Why.RETIRED, detail="" if at is None else f" at {format_moment(at, now)}")
     if answer.state == "not_running":
         yield Reason(Why.NOT_RUNNING)
     elif answer.state == "not_answering":
         yield Reason(Why.NOT_ANSWERING, detail="" if answer.pid is None else f" (pid {answer.pid})")
-    elif page["state"] != PageState.RETIRED.value:
+    elif page.state != PageState.RETIRED.value:
         yield Reason(Why.NOT_LOADED)
-    host = page["host_in_trouble"]
-    waits = {name: host[name] for name in ("blocked", "asked_until", "blocked_until")}
-    yield from stored_reasons(PageState(page["state"]), now, **waits)
+    host = page.host_in_trouble
+    yield from stored_reasons(
+        PageState(page.state),
+        now,
+        blocked=host.blocked,
+        asked_until=host.asked_until,
+        blocked_until=host.blocked_until,
+    )
 
 
-def last_trouble(page: dict[str, Any], now: float) -> str | None:
+def last_trouble(crawls: Sequence[PastCrawl], now: float) -> str | None:
     """Returns how the last attempt went wrong, None where it did not."""
-    latest = page["last_crawls"][0] if page["last_crawls"] else None
-    if latest is None or latest["trouble"] is None:
+    latest = crawls[0] if crawls else None
+    if latest is None or latest.trouble is None:
         return None
-    kind, detail = latest["trouble"], latest["detail"] or ""
+    kind, detail = latest.trouble, latest.detail or ""
     said = detail if detail.startswith(kind) else f"{kind}: {detail}" if detail else kind
-    return f"{said}, {format_moment(latest['at'], now)}"
+    return f"{said}, {format_moment(latest.at, now)}"
 
 
-def _evidence(page: dict[str, Any], why: Why, trouble: str | None, now: float) -> str:
+def _evidence(page: PageFacts, why: Why, trouble: str | None, now: float) -> str:
     """Returns what the database adds to a reason."""
-    since = page.get("gone_since") or page["last_change_at"]
+    since = page.gone_since or page.last_change_at
     if why is Why.GONE and since is not None:
         return f"; gone since {format_moment(since, now)}"
-    if why is Why.ALIAS and page["alias_why"] is not None:
-        return f": {page['alias_why']}"
+    if why is Why.ALIAS and page.alias_why is not None:
+        return f": {page.alias_why}"
     return f" (last trouble: {trouble})" if why in TROUBLED and trouble is not None else ""
 
 
@@ -112,71 +140,70 @@ def command(url: str, config_file: Path | None, database: str | None, as_json: b
     page = read(config_file, database, lambda reader: reader.page(wanted))
     if page is None:
         raise unknown_page(wanted)
-    answer = look(config_file, database, f"/explain?id={page['id']}", REMOTE_LIMITS.read_seconds)
-    page |= {"now": answer.said} | explained(page, answer, time.time())
+    answer = look(config_file, database, f"/explain?id={page.id}", REMOTE_LIMITS.read_seconds)
     copy = read(config_file, database, lambda reader: reader.copy(wanted))
-    page["compared"] = compared_figures(copy, config_file, database)
+    figures = compared_figures(copy, config_file, database)
+    found = replace(explain_facts(page, answer, time.time()), compared=figures)
     if as_json:
-        click.echo(json.dumps(page, indent=2, default=str))
+        click.echo(json.dumps(found.document(), indent=2, default=str))
     else:
-        _print(page)
+        print_explanation(found)
 
 
-def _print(page: dict[str, Any]) -> None:
-    print_lines(_lines(page, time.time()))
-    print_rows("Last crawls", page["last_crawls"], CRAWLS)
-    if page["last_signals"]:
-        print_rows("Last signals", page["last_signals"], SIGNALS)
+def print_explanation(found: ExplainedFacts) -> None:
+    """Print the sentences and the tables."""
+    print_lines(_lines(found, time.time()))
+    print_rows("Last crawls", found.page.last_crawls, CRAWLS)
+    if found.page.last_signals:
+        print_rows("Last signals", found.page.last_signals, SIGNALS)
 
 
-def _lines(page: dict[str, Any], now: float) -> list[tuple[str, str]]:
-    estimate, held = page["estimate"], page["now"]
-    why, *further = page["reasons"]
+def _lines(explained: ExplainedFacts, now: float) -> list[tuple[str, str]]:
+    page, estimate, held = explained.page, explained.page.estimate, explained.held
+    posterior = (None, None, None) if estimate is None else (estimate.shape, estimate.rate, estimate.crawls)
+    why, *further = explained.reasons
+    counts = ((page.crawls, "crawl"), (page.changes, "change"), (page.failures, "failure"), (page.signals, "signal"))
     found = [
-        ("url", page["url"]),
-        ("why not now", why["sentence"]),
-        *(("besides", reason["sentence"]) for reason in further),
-        ("state", f"{page['state']}, importance {weight(page['importance'])}{_by_requests(page)}{_significance(held)}"),
-        ("freshness", f"{figure(page['freshness'])} (log-staleness {figure(page['staleness'])})"),
-        ("evidence", ", ".join(many(page[f"{what}s"], what) for what in ("crawl", "change", "failure", "signal"))),
-        ("changes", format_rate_of_change(_posterior(page, page["change_rate"]))),
-        ("last crawl", _moment(page["last_crawl_at"], now)),
-        ("last change", _moment(page["last_change_at"], now)),
+        ("url", page.url),
+        ("why not now", why.sentence),
+        *(("besides", reason.sentence) for reason in further),
+        ("state", f"{page.state}, importance {weight(page.importance)}{_by_requests(page, held)}{_significance(held)}"),
+        ("freshness", f"{figure(page.freshness)} (log-staleness {figure(page.staleness)})"),
+        ("evidence", ", ".join(many(count, what) for count, what in counts)),
+        ("changes", format_rate_of_change(page.change_rate, *posterior)),
+        ("last crawl", _moment(page.last_crawl_at, now)),
+        ("last change", _moment(page.last_change_at, now)),
     ]
-    if page["alias_of"] is not None:
-        found.append(("same page", f"{page['alias_of']}: {page['alias_why']}"))
-    if page["aliases"]:
-        found.append(("also at", ", ".join(page["aliases"])))
-    found += _links(page["linked_from"])
-    found += _usage(page["usage"])
-    if page["gone_since"] is not None:
-        found.append(("gone since", _moment(page["gone_since"], now)))
-    if page["trouble"]:
-        found.append(("last trouble", page["trouble"]))
+    if page.alias_of is not None:
+        found.append(("same page", f"{page.alias_of}: {page.alias_why}"))
+    if page.aliases:
+        found.append(("also at", ", ".join(page.aliases)))
+    found += _links(page.linked_from)
+    found += _usage(page.usage)
+    if page.gone_since is not None:
+        found.append(("gone since", _moment(page.gone_since, now)))
+    if explained.trouble:
+        found.append(("last trouble", explained.trouble))
     if estimate:
-        found.append(("unannounced", format_rate_of_change(_posterior(page, page["alpha"]))))
-        worth = [source for source, count in estimate["signals"].items() if count]
+        found.append(("unannounced", format_rate_of_change(page.alpha, *posterior)))
+        worth = [source for source, count in estimate.signals.items() if count]
         found += [(f"{source} signals", _worth(estimate, source)) for source in worth]
-    found += [
-        ("heard" if one["heard"] else "not heard", f"{one['source']}: {one['why']}") for one in page["signal_trust"]
-    ]
-    memory = page["memory"]
-    if memory and memory["volatile_places"]:
-        found.append(
-            ("noise", f"left out, as they vary from visit to visit: {many(memory['volatile_places'], 'place')}")
-        )
-    if memory and memory["frame_blocks"]:
-        found.append(("frame", f"{memory['frame_blocks']} of {memory['blocks']} blocks are the site's, and left out"))
-    if page["compared"]:
-        found.append(("compared", compared_sentence(page["compared"])))
+    found += [("heard" if one.heard else "not heard", f"{one.source}: {one.why}") for one in page.signal_trust]
+    memory = page.memory
+    if memory and memory.volatile_places:
+        found.append(("noise", f"left out, as they vary from visit to visit: {many(memory.volatile_places, 'place')}"))
+    if memory and memory.frame_blocks:
+        found.append(("frame", f"{memory.frame_blocks} of {memory.blocks} blocks are the site's, and left out"))
+    if explained.compared:
+        found.append(("compared", compared_sentence(explained.compared)))
     if held is not None:
-        found.append(("crawl value", f"{_value(held['value'])} against a level of {_value(held['level'])}"))
-        if held.get("expected_in_seconds") is not None:
-            found.append(("next crawl", f"expected in {format_duration(held['expected_in_seconds'])}"))
+        found.append(("crawl value", f"{_value(held.value)} against a level of {_value(held.level)}"))
+        if held.expected_in_seconds is not None:
+            found.append(("next crawl", f"expected in {format_duration(held.expected_in_seconds)}"))
     return found
 
 
-def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
+def _usage(usage: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Returns what the page may be used for, and where that is said."""
     if usage is None:
         return []
@@ -186,26 +213,15 @@ def _usage(usage: dict[str, Any] | None) -> list[tuple[str, str]]:
     return [("may be used", ", ".join([uses, *terms])), *where]
 
 
-def _links(linked: dict[str, Any]) -> list[tuple[str, str]]:
+def _links(linked: Linked) -> list[tuple[str, str]]:
     """Returns who links to a page of a site that is followed."""
-    if linked["depth"] is None:
+    if linked.depth is None:
         return []
-    others = linked["count"] - len(linked["sources"])
-    named = [*linked["sources"], *([f"{others} others"] if others > 0 else [])]
-    depth = f"{many(linked['depth'], 'link')} from a listed page" if linked["depth"] else "where its site begins"
+    others = linked.count - len(linked.sources)
+    named = [*linked.sources, *([f"{others} others"] if others > 0 else [])]
+    depth = f"{many(linked.depth, 'link')} from a listed page" if linked.depth else "where its site begins"
     found = [("linked from", f"{', '.join(named) or 'no page'} ({depth})")]
-    return found if linked["refused"] is None else [*found, ("not kept", f"links lead to it, but: {linked['refused']}")]
-
-
-def _posterior(page: dict[str, Any], rate: float | None) -> dict[str, Any]:
-    """The mean rate with the posterior and its evidence, as far as there is any."""
-    estimate = page["estimate"] or {}
-    return {
-        "change_rate": rate,
-        "shape": estimate.get("shape"),
-        "rate": estimate.get("rate"),
-        "evidence": estimate.get("crawls"),
-    }
+    return found if linked.refused is None else [*found, ("not kept", f"links lead to it, but: {linked.refused}")]
 
 
 def _value(value: float | None) -> str:
@@ -216,24 +232,23 @@ def _moment(at: float | None, now: float) -> str:
     return "–" if at is None else format_moment(at, now)
 
 
-def _by_requests(page: dict[str, Any]) -> str:
+def _by_requests(page: PageFacts, held: Explanation | None) -> str:
     """Returns what the daemon makes of the list's weight, where that follows requests for copies."""
-    now = page["now"]
-    if now is None or now["importance"] == page["importance"] or page["alias_of"] is not None:
+    if held is None or held.importance == page.importance or page.alias_of is not None:
         return ""
-    if page["aliases"]:
-        return f" on the list, {now['importance']:.3g} with its other addresses"
-    return f" on the list, {now['importance']:.3g} by requests for its copy"
+    if page.aliases:
+        return f" on the list, {held.importance:.3g} with its other addresses"
+    return f" on the list, {held.importance:.3g} by requests for its copy"
 
 
-def _significance(held: dict[str, Any] | None) -> str:
+def _significance(held: Explanation | None) -> str:
     """Returns what a change of the page counts by its size, where the daemon weighs that."""
-    counts = 1.0 if held is None else held.get("significance", 1.0)
+    counts = 1.0 if held is None or held.significance is None else held.significance
     return "" if counts == 1.0 else f", a change counts {counts:.2g} times"
 
 
-def _worth(estimate: dict[str, Any], source: str) -> str:
-    kappa, gamma = estimate["kappa"][source], estimate["gamma"][source]
+def _worth(estimate: StoredEstimate, source: str) -> str:
+    kappa, gamma = estimate.kappa[source], estimate.gamma[source]
     precision = -math.expm1(-kappa)
     often = f"every {format_duration(1 / gamma)}" if gamma > 0 else "never"
-    return f"{estimate['signals'][source]} seen, {often}; true with probability {precision:.2f} (κ {kappa:.3g})"
+    return f"{estimate.signals[source]} seen, {often}; true with probability {precision:.2f} (κ {kappa:.3g})"

@@ -4,7 +4,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,7 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.page import PageState
 from crawld.model.units import format_date, format_moment, parse_duration
 from crawld.model.url import normalise_given
-from crawld.store.views import Copy, Gone
+from crawld.store.views import Copy, Gone, PageFacts
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory
@@ -144,10 +144,10 @@ def _compared(
     return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")
 
 
-def _why_none(page: dict[str, Any], *, kept: bool) -> str:
+def _why_none(page: PageFacts, *, kept: bool) -> str:
     """Returns why a page that is known has no copy: it was never fetched, or its copy was not kept."""
-    state, trouble = PageState(page["state"]), last_trouble(page, time.time())
-    if page["last_crawl_at"] is not None:
+    state, trouble = PageState(page.state), last_trouble(page.last_crawls, time.time())
+    if page.last_crawl_at is not None:
         why = "it was crawled, but its copy is not kept" + ("" if kept else ": keep_bodies is none")
     else:
         why = NEVER_FETCHED.get(state, "it has not been fetched yet")

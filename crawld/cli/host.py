@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, q
 from crawld.main.settings import Settings, load
 from crawld.model.errors import InputError
 from crawld.model.host import HostState, host_name
-from crawld.model.signal import bought_in_words
 from crawld.model.units import format_duration, in_a_row, many, parse_duration
+from crawld.store.views import HostLine, SourceLine
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,6 @@ USAGE = """write one of
   crawld host HOST delay default    as the settings and its robots.txt say (also `none` and `off`)
   crawld host HOST block            ask it nothing
   crawld host HOST unblock          ask it again, and end its back-off"""
-DROPPED = frozenset({"default", "none", "off"})
 PORT = re.compile(r":[0-9]+$")
 
 
@@ -86,10 +85,10 @@ def command(
         _tell(state, as_json=as_json, spacing=action == "delay")
 
 
-def _with_backoff(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_backoff(line: HostLine) -> dict[str, Any]:
     """The row with the rest of its back-off, None where there is none."""
-    rest = float(row["blocked_until"] or 0.0) - time.time()
-    return {**row, "backoff_seconds": rest if rest > 0 else None}
+    rest = line.blocked_until - time.time()
+    return {**asdict(line), "backoff_seconds": rest if rest > 0 else None}
 
 
 def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
@@ -98,29 +97,26 @@ def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
         return
     width = min(max((len(row["host"]) for row in rows), default=0), LIMITS.widest_name)
     for row in rows:
-        click.echo(_line(row, width))
+        click.echo(host_line(row, width))
     if not rows:
         click.echo("no hosts yet")
     if of > len(rows):
         click.echo(f"… and {of - len(rows)} more: --limit 0 shows all")
 
 
-def _show(row: Mapping[str, Any], signals: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def _show(row: Mapping[str, Any], signals: Sequence[SourceLine], *, as_json: bool) -> None:
     """One host with the sources of its signals: which are heard, and why."""
     if as_json:
-        click.echo(json.dumps({**row, "signals": list(signals)}, indent=2))
+        click.echo(json.dumps({**row, "signals": [asdict(one) for one in signals]}, indent=2))
         return
-    click.echo(_line(row))
+    click.echo(host_line(row))
     for one in signals:
-        heard = (
-            "not judged yet" if one["heard"] is None else f"{'heard' if one['heard'] else 'not heard'}: {one['why']}"
-        )
-        crawls = one["confirmed"] + one["in_vain"]
-        bought = f"; {bought_in_words(crawls, one['saved'], one['freshness_gain'])}" if crawls else ""
-        click.echo(f"  {one['source']}, {many(one['signals'], 'signal')}, {heard}{bought}")
+        heard = "not judged yet" if one.heard is None else f"{'heard' if one.heard else 'not heard'}: {one.why}"
+        bought = f"; {one.bought}" if one.confirmed + one.in_vain else ""
+        click.echo(f"  {one.source}, {many(one.signals, 'signal')}, {heard}{bought}")
 
 
-def _line(row: Mapping[str, Any], width: int = 0) -> str:
+def host_line(row: Mapping[str, Any], width: int = 0) -> str:
     """One host: its pages, and everything that keeps it from being asked at the usual pace."""
     notes = ["blocked"] if row["blocked"] else []
     if row["backoff_seconds"] is not None:
@@ -163,7 +159,7 @@ def _wanted(action: str, value: str | None) -> dict[str, Any]:
     """Returns what is to be changed, as the control interface takes it."""
     if value is None:
         return {"blocked": action == "block"}
-    return {"delay": None if value.lower() in DROPPED else parse_duration(value)}
+    return {"delay": None if value.lower() in {"default", "none", "off"} else parse_duration(value)}
 
 
 def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database: str | None) -> dict[str, Any]:

@@ -8,17 +8,34 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 import crawld
 from crawld.model.errors import CrawldError
 
-SHIPPED_COMMAND = "/usr/local/bin/crawld"
-SHIPPED_ALLOWED = "IPAddressAllow=localhost"
-RESOLV_CONF = Path("/etc/resolv.conf")
+
+class ServiceFacts(NamedTuple):
+    """Places and lines of the units and settings that are shipped."""
+
+    command: str = "/usr/local/bin/crawld"
+    allowed: str = "IPAddressAllow=localhost"
+    resolv_conf: Path = Path("/etc/resolv.conf")
+    settings: Mapping[str, str] = {"database: sqlite:///crawld.db": "database: sqlite:////var/lib/crawld/crawld.db"}
+    """Lines of config.yaml that a service has otherwise: its commands are given in any directory."""
+    relative_database: re.Pattern[str] = re.compile(
+        r"^database:\s*[\"']?sqlite:///(?!/)(\S+?)[\"']?\s*(#.*)?$", re.MULTILINE
+    )
+    user: str = "crawld"
+    memory: int = 75  # percent of the machine's, for all of crawld's processes
+    homes: tuple[Path, ...] = (Path("/home"), Path("/root"), Path("/run/user"))
+
+
+SERVICE = ServiceFacts()
+
 NEXT_STEPS = """installed {unit}
 
   1. say what to crawl in /etc/crawld/config.yaml: set `urls: urls.txt` and write /etc/crawld/urls.txt, one URL a line,
@@ -35,19 +52,13 @@ WORKERS_NEXT_STEPS = """installed {unit}
   3. systemctl daemon-reload && systemctl enable --now {instances}
   4. systemctl status 'crawld-worker@*'; journalctl -fu 'crawld-worker@*'
   5. sudo -u crawld {command} fleet status"""
-SETTINGS_OF_A_SERVICE = {"database: sqlite:///crawld.db": "database: sqlite:////var/lib/crawld/crawld.db"}
-"""Lines of config.yaml that a service has otherwise: its commands are given in any directory."""
-RELATIVE_DATABASE = re.compile(r"^database:\s*[\"']?sqlite:///(?!/)(\S+?)[\"']?\s*(#.*)?$", re.MULTILINE)
-USER = "crawld"
 SYSUSERS = """# The user of crawld's service; members of its group may read the database and steer the daemon.
 u crawld - "crawld" /var/lib/crawld
 """
-SHIPPED_MEMORY = 75  # percent of the machine's, for all of crawld's processes
 AT_HOME = """{program} or its Python is in a home directory, where the service is not let in (ProtectHome).
 Install crawld elsewhere first and install the service from there:
 
   python3 -m venv /opt/crawld && /opt/crawld/bin/pip install . && /opt/crawld/bin/crawld install-service --install"""
-HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 
 
 def private_resolvers(file: Path) -> list[str]:
@@ -116,9 +127,9 @@ def command(install: bool, workers: int | None, allow: tuple[str, ...], root: Pa
     beside = Path(sys.executable).with_name("crawld")
     found = str(beside) if beside.is_file() else shutil.which("crawld") or str(beside)
     name = "crawld.service" if workers is None else "crawld-worker@.service"
-    unit = shipped(f"systemd/{name}").replace(SHIPPED_COMMAND, found)
-    unit = unit.replace(SHIPPED_ALLOWED, " ".join([SHIPPED_ALLOWED, *private_resolvers(RESOLV_CONF), *allow]))
-    unit = unit.replace(f"MemoryMax={SHIPPED_MEMORY}%", f"MemoryMax={max(1, SHIPPED_MEMORY // (workers or 1))}%")
+    unit = shipped(f"systemd/{name}").replace(SERVICE.command, found)
+    unit = unit.replace(SERVICE.allowed, " ".join([SERVICE.allowed, *private_resolvers(SERVICE.resolv_conf), *allow]))
+    unit = unit.replace(f"MemoryMax={SERVICE.memory}%", f"MemoryMax={max(1, SERVICE.memory // (workers or 1))}%")
     hidden = _at_home(Path(found)) or _at_home(Path(sys.base_prefix))
     if not install:
         if hidden:
@@ -175,31 +186,33 @@ def _make_user() -> None:
     """Make the user and the group of the service, where they are missing."""
     for words in (
         ["systemd-sysusers", "crawld.conf"],
-        ["useradd", "--system", "--user-group", "--no-create-home", USER],
+        ["useradd", "--system", "--user-group", "--no-create-home", SERVICE.user],
     ):
         try:
-            grp.getgrnam(USER), pwd.getpwnam(USER)
+            grp.getgrnam(SERVICE.user), pwd.getpwnam(SERVICE.user)
         except KeyError:
             if (tool := shutil.which(words[0])) is not None:
                 subprocess.run([tool, *words[1:]], check=False)  # noqa: S603 - the system's own tool, no foreign words
         else:
             return
     try:
-        pwd.getpwnam(USER)
+        pwd.getpwnam(SERVICE.user)
     except KeyError:
-        raise CrawldError(f"the user {USER} could not be made: useradd --system --user-group {USER}") from None
+        raise CrawldError(
+            f"the user {SERVICE.user} could not be made: useradd --system --user-group {SERVICE.user}"
+        ) from None
 
 
 def _write_settings(file: Path) -> None:
     text = shipped("config.yaml")
-    for shown, wanted in SETTINGS_OF_A_SERVICE.items():
+    for shown, wanted in SERVICE.settings.items():
         text = re.sub(rf"^{re.escape(shown)}$", wanted, text, flags=re.MULTILINE)
     file.write_text(text, encoding="utf-8")
 
 
 def _advise(file: Path) -> None:
     """Say where kept settings hold a path that means another file in every directory."""
-    if found := RELATIVE_DATABASE.search(file.read_text(encoding="utf-8", errors="replace")):
+    if found := SERVICE.relative_database.search(file.read_text(encoding="utf-8", errors="replace")):
         click.echo(
             f"careful: `{found[0].strip()}` in {file} is kept and starts at the directory a command is given in; write "
             f"database: sqlite:////var/lib/crawld/{found[1]}",
@@ -210,7 +223,7 @@ def _advise(file: Path) -> None:
 def _close_to_others(settings: Path) -> None:
     """Lets only the service's group read the settings: they may hold a password."""
     try:
-        group = grp.getgrnam(USER).gr_gid
+        group = grp.getgrnam(SERVICE.user).gr_gid
     except KeyError:
         group = -1  # below another root, whose users are not ours
     for path, mode in ((settings.parent, 0o750), (settings, 0o640)):
@@ -221,4 +234,4 @@ def _close_to_others(settings: Path) -> None:
 
 def _at_home(path: Path) -> bool:
     """Tells whether ProtectHome of the unit hides the path."""
-    return any(path.resolve().is_relative_to(home) for home in HOMES)
+    return any(path.resolve().is_relative_to(home) for home in SERVICE.homes)

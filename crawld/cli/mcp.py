@@ -203,7 +203,7 @@ def _foreign(about: Mapping[str, Any], **untrusted: Any) -> Answer:
 
 
 async def _asked(ask: Callable[[], Awaitable[T]]) -> T:
-    """What the daemon answers; its refusals are told to the agent."""
+    """Returns what the daemon answers; its refusals are told to the agent."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     try:

@@ -9,8 +9,6 @@ import click
 from crawld.model.errors import InputError
 from crawld.model.units import parse_rate
 
-# Groups of commands: a misspelt name is answered with the one meant, and commands are imported when called.
-
 
 class Commands(click.Group):
     """Answers a misspelt command with the one that may be meant."""

@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 import click
 
-from crawld.main.settings import Settings, load
-from crawld.model.access import access_refused
+from crawld.main.settings import Settings, load, load_written
+from crawld.model.access import access_refused, socket_path
 from crawld.model.errors import AccessError, CrawldError, StoreError
 
 if TYPE_CHECKING:
@@ -46,9 +46,26 @@ LIMITS = RemoteLimits()
 T = TypeVar("T")
 
 
+def settings_in_use(config_file: Path | None, database: str | None) -> Settings:
+    """The settings with a database that answers: where `crawld run --processes` is stopped, so is its own PostgreSQL.
+
+    That is started until the command ends.
+    """
+    written = load_written(config_file, {"database": database})
+    if (folder := written.server_folder()) is not None and written.in_use() is not written:
+        _lend(folder)
+    return written.in_use()
+
+
+@lru_cache
+def _lend(folder: Path) -> None:
+    lend = importlib.import_module("crawld.fleet.own_server").lend
+    click.get_current_context().find_root().call_on_close(lend(folder))
+
+
 def read(config_file: Path | None, database: str | None, question: "Callable[[Reader], Awaitable[T]]") -> T:
     """Ask the database of these settings, whether its daemon runs or not."""
-    return asyncio.run(_read(load(config_file, {"database": database}).database, question))
+    return asyncio.run(_read(settings_in_use(config_file, database).database, question))
 
 
 async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> T:
@@ -60,7 +77,7 @@ async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> 
 
 def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
     """The same of the read model: lists by cursor, changes and versions."""
-    return asyncio.run(_query(load(config_file, {"database": database}).database, question))
+    return asyncio.run(_query(settings_in_use(config_file, database).database, question))
 
 
 async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
@@ -147,7 +164,8 @@ class _ControlConnection(http.client.HTTPConnection):
         """Open the socket and note who listens."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self.place))
+        with socket_path(self.place) as place:
+            self.sock.connect(place)
         if hasattr(socket, "SO_PEERCRED"):  # Linux
             told = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             self.pid, user, _ = struct.unpack("iII", told)
@@ -174,7 +192,7 @@ def ask(
 
     NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
     """
-    settings = load(config_file, {"database": database})
+    settings = settings_in_use(config_file, database)
     out_of_reach: StoreError | None = None
     try:
         if is_fleet(settings.database):
@@ -192,7 +210,7 @@ def ask(
 
 @lru_cache
 def is_fleet(database: str) -> bool:
-    """Whether the database is a fleet's, so that any machine may ask it; OutOfReachError where that is unknown."""
+    """Tells whether the database is a fleet's, which any machine may ask; OutOfReachError where that is unknown."""
     if not database.startswith("postgres"):
         return False
     try:
@@ -235,7 +253,7 @@ def ask_at(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the daemon said, or that it is not running, or that it does not answer."""
+    """Answer of the daemon, or that it is not running or does not answer."""
 
     said: dict[str, Any] | None = None
     state: str = "running"  # running, not_running, not_answering
@@ -269,6 +287,8 @@ class Beside:
         self._answer: Answer | None = None
         self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
+        with contextlib.suppress(CrawldError):  # as below; a server that a thread starts would end with it
+            settings_in_use(config_file, database)
         self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
         self._thread.start()
 

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ from crawld.main.settings import load
 from crawld.model.estimate import format_rate_of_change
 from crawld.model.signal import bought_in_words
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
-from crawld.show.report import DaemonState, LinkFigures, Status, Summary, idle, troubles
+from crawld.show.report import DaemonState, Status, Summary, idle, troubles
+from crawld.store.views import FollowedLine
 
 if TYPE_CHECKING:
     from crawld.store.report import Reader
@@ -32,11 +33,11 @@ def _asked_again(row: Row) -> str:
 
 
 def _rate(row: Row) -> str:
-    return format_rate_of_change(row)
+    return format_rate_of_change(row["change_rate"], row.get("shape"), row.get("rate"), row.get("evidence"))
 
 
 def _brief_rate(row: Row) -> str:
-    return format_rate_of_change(row, brief=True)
+    return format_rate_of_change(row["change_rate"], evidence=row.get("evidence"), brief=True)
 
 
 def _importance(row: Row) -> str:
@@ -133,33 +134,37 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
         if as_json:
             click.echo(json.dumps(summary.document(), indent=2))
         else:
-            print_lines(_lines(summary))
+            print_lines(summary_lines(summary))
         return
     tables = {
         view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
     }
-    shown = {view: rows[: limit or None] for view, rows in tables.items()}
     if as_json:
-        click.echo(json.dumps(shown if len(shown) > 1 else next(iter(shown.values())), indent=2))
+        shown = [rows for rows, _ in tables.values()]
+        click.echo(json.dumps(dict(zip(tables, shown, strict=True)) if len(shown) > 1 else shown[0], indent=2))
         return
-    for view, rows in shown.items():
-        print_rows(view.capitalize(), rows, VIEWS[view], len(tables[view]) - len(rows))
+    for view, (rows, left_out) in tables.items():
+        print_rows(view.capitalize(), rows, VIEWS[view], left_out)
 
 
-async def _rows(reader: "Reader", view: str, limit: int) -> list[dict[str, Any]]:
-    questions = {
+async def _rows(reader: "Reader", view: str, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """The first rows of a view, and how many there are beyond."""
+    questions: Mapping[str, Callable[[], Awaitable[Sequence[Any]]]] = {
         "hosts": reader.host_stats,
         "pages": reader.page_stats,
         "signals": reader.signal_stats,
         "calibration": reader.calibration,
     }
-    rows = [dict(row) for row in await questions[view]()]
+    found = await questions[view]()
+    rows = [asdict(row) for row in found[: limit or None]]
     if view == "pages":
-        known = await reader.posteriors([row["url"] for row in (rows[:limit] if limit else rows)])
-        return [row | known.get(row["url"], {}) for row in rows]
-    if view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
-        return [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
-    return rows
+        known = await reader.posteriors([row["url"] for row in rows])
+        rows = [row | (asdict(known[row["url"]]) if row["url"] in known else {}) for row in rows]
+    elif view == "hosts":  # a host's rate rests on revisits: crawls beyond the first copies
+        rows = [row | {"evidence": max(row["crawls"] - row["failures"] - row["copies"], 0)} for row in rows]
+    elif view == "calibration":
+        rows = [asdict(line) | {"gap": line.gap} for line in found[: limit or None]]
+    return rows, len(found) - len(rows)
 
 
 def _summary(config_file: Path | None, database: str | None) -> Summary:
@@ -174,19 +179,19 @@ async def _figures(reader: "Reader", asked: Beside, longest: float) -> Summary:
     answer, now = await asyncio.to_thread(asked.answer, REMOTE_LIMITS.look_seconds), time.time()
     daemon = None if answer.said is None else Status.of(answer.said)
     longest = longest if daemon is None else daemon.max_interval_seconds  # it may have other settings than we
-    found = {
-        **overall,
-        **await reader.troubles(now, longest),
-        "followed_sites": await reader.followed_sites(),
-        "daemon": daemon,
-        "daemon_state": DaemonState(answer.state, answer.pid),
-        "max_interval_seconds": longest,
-    }
-    summary = Summary.of(found)
+    troubled = await reader.troubles(now, longest)
+    stored = {field.name: getattr(part, field.name) for part in (overall, troubled) for field in fields(part)}
+    summary = Summary(
+        **stored,
+        followed_sites=await reader.followed_sites(),
+        daemon=daemon,
+        daemon_state=DaemonState(answer.state, answer.pid),
+        max_interval_seconds=longest,
+    )
     return replace(summary, trouble=troubles(summary, now))
 
 
-def _followed(site: LinkFigures) -> str:
+def _followed(site: FollowedLine) -> str:
     """Returns what following the links of a site has found so far."""
     text = f"{site.host}: {many(site.found, 'page')} found by links, {site.waiting} of them not yet visited"
     refused = f", {site.refused} refused" if site.refused else ""
@@ -194,7 +199,7 @@ def _followed(site: LinkFigures) -> str:
     return f"{text}{refused}{waits}"
 
 
-def _lines(summary: Summary) -> list[tuple[str, str]]:
+def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     """Every line of the summary: trouble first."""
     daemon, now = summary.daemon, time.time()
     said = [one.sentence for one in summary.trouble] or ["none, all is well"]

@@ -37,7 +37,8 @@ class TablesLimits:
 LIMITS = TablesLimits()
 
 
-Row = Mapping[str, Any]
+Row = Any
+"""A dataclass, or a mapping by the names of columns."""
 Show = Callable[[Row], str]
 
 
@@ -79,10 +80,10 @@ def moment(key: str, stays: int) -> TableColumn:
     """A moment: its date and age, in brief its age."""
 
     def full(row: Row) -> str:
-        return "–" if not row.get(key) else format_moment(row[key], time.time())
+        return format_moment(at, time.time()) if (at := _value(row, key)) else "–"
 
     def brief(row: Row) -> str:
-        return "–" if not row.get(key) else format_age(row[key], time.time())
+        return format_age(at, time.time()) if (at := _value(row, key)) else "–"
 
     return TableColumn(_heading(key), full, brief, stays)
 
@@ -91,7 +92,7 @@ def duration(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A length of time."""
 
     def show(row: Row) -> str:
-        return "–" if row.get(key) is None else format_duration(row[key])
+        return "–" if (seconds := _value(row, key)) is None else format_duration(seconds)
 
     return TableColumn(heading or _heading(key), show, show, stays)
 
@@ -191,9 +192,13 @@ def _heading(key: str) -> str:
     return key.removesuffix("_at").replace("_", " ")
 
 
+def _value(row: Row, key: str) -> Any:
+    return row.get(key) if isinstance(row, Mapping) else getattr(row, key)
+
+
 def _text(key: str) -> Show:
-    return lambda row: "–" if row.get(key) is None else str(row[key])
+    return lambda row: "–" if (value := _value(row, key)) is None else str(value)
 
 
 def _figure(key: str) -> Show:
-    return lambda row: figure(row.get(key))
+    return lambda row: figure(_value(row, key))

@@ -35,7 +35,7 @@ def _is_plain(sequence: str) -> bool:
 
 
 class _Bytes(io.BufferedIOBase):
-    """Where a terminal takes bytes: none of them are a command's own, so all are shown as text."""
+    """The stream on which a terminal takes bytes: none of them are a command's own, so all are shown as text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -5,7 +5,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -131,16 +131,16 @@ def list_(excluded: bool, config_file: Path | None, database: str | None, as_jso
     """Every page that is kept fresh, with its importance, as a URL list that `import` reads."""
     if excluded:
         for row in read(config_file, database, lambda reader: reader.exclusions()):
-            click.echo(json.dumps(dict(row)) if as_json else row["url"])
+            click.echo(json.dumps(asdict(row)) if as_json else row.url)
         return
     pages = read(config_file, database, lambda reader: reader.page_stats())
-    for page in sorted(pages, key=lambda row: str(row["url"])):
-        if page["state"] == PageState.RETIRED.value:
+    for page in sorted(pages, key=lambda page: page.url):
+        if page.state == PageState.RETIRED.value:
             continue
         if as_json:
-            click.echo(json.dumps({"url": page["url"], "importance": page["importance"]}))
+            click.echo(json.dumps({"url": page.url, "importance": page.importance}))
         else:
-            click.echo(page["url"] if page["importance"] == 1 else f"{page['url']} {page['importance']:g}")
+            click.echo(page.url if page.importance == 1 else f"{page.url} {page.importance:g}")
 
 
 def _tell_returning(returning: Sequence[tuple[str, str]]) -> None:

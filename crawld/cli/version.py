@@ -1,4 +1,4 @@
-"""Which crawld this is: its version, where it was installed from, and the revision of the database that it writes."""
+"""Version of this crawld, where it was installed from, and the revision of the database that it writes."""
 
 import json
 from importlib import metadata

@@ -3,7 +3,7 @@
 A slot is the right to send one request. A first request (a page, a poll, a robots.txt) has the slot that it was chosen
 for: `decide` says whether robots.txt and its host let it leave, `begin` takes its place at the host. A further request
 (a redirect hop, a second look) waits in `wait` for a slot and a place, which `grant` gives it. Each request then leaves
-by the door (`leave`), and what its answer shows of the host is settled (`settle`). Who pays:
+by the door (`Door`), and what its answer shows of the host is settled (`settle`). Who pays:
 
 1. A first request uses its slot, and earns its host credit for further requests.
 2. A further request is charged to the host of the page or poll that led to it, its payer. What the payer's credit pays
@@ -27,7 +27,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from crawld.choose.host_gate import LIMITS as HOST_GATE_LIMITS
 from crawld.choose.host_gate import Evidence, HostGate
@@ -63,6 +63,7 @@ class AdmissionLimits:
     min_tokens: float = 8.0  # to this number at any rate
     max_unproven: int = 1000  # requests under way to hosts not known to answer: half of all places
     soon: float = 5.0  # a host that is ready within this time is waited for
+    late_turn: float = 0.5  # by which a request may leave after its turn, where slots are not further apart
     max_wait: float = 10.0  # of a further request, beyond the gap of its host where it has a turn there
     max_wait_slots: int = 40  # where slots are so rare that these take longer
     max_waiting: int = 2000  # further requests: as many as may be in flight
@@ -219,6 +220,23 @@ class PacedDoor:
         return now + early
 
 
+class Booking(NamedTuple):
+    """A turn at a host that other processes ask too; without `until`, the time at which to ask for one again."""
+
+    at: float
+    until: float | None  # by which the request must have left
+
+
+class Elsewhere(Protocol):
+    """Books turns for further requests at hosts that other processes ask too, all within one spacing."""
+
+    def concerns(self, host: str) -> bool:
+        """Whether requests to a host need a turn."""
+
+    async def book(self, host: str, delay: float, gaps: int, late: float, longest: float) -> Booking:
+        """Books the next turn that comes within `longest` seconds; the request leaves at most `late` after it."""
+
+
 class Admission:
     """Decides which request may leave now and charges it; alone changes the gate on account of requests."""
 
@@ -235,6 +253,8 @@ class Admission:
         self.gate, self.robots, self.pages, self.scheduler = gate, robots, pages, scheduler
         self.pacer, self.clock = pacer, clock
         self.door = door or PacedDoor(Departures(pacer), clock)
+        self.elsewhere: Elsewhere | None = None  # where other processes ask hosts too
+        self._booking: set[str] = set()  # hosts for which a turn is booked or waited for
         self.robots_under_way: dict[str, RobotsFetch] = {}  # by the URL of the file
         self._ledgers: OrderedDict[int, _Ledger] = OrderedDict()  # by host, the one longest unused first
         self.surplus = Share(LIMITS.surplus_share)
@@ -253,7 +273,8 @@ class Admission:
 
     def tick(self, monotonic: float) -> None:
         """A slot came: it brings part of a token, and a whole one lets a host come back."""
-        self._tokens = min(self._tokens + LIMITS.unproven_share, self._max_tokens())
+        if self._tokens < LIMITS.min_tokens or self._tokens < LIMITS.token_seconds * self.pacer.rate:
+            self._tokens = min(self._tokens + LIMITS.unproven_share, self._max_tokens())
         if self._set_aside and self._tokens >= 1.0:
             self.let_in()
         sent = self._sent
@@ -274,7 +295,7 @@ class Admission:
         verdict = self.robots.verdict(url, now)
         if isinstance(verdict, Disallowed):
             return verdict
-        if not self.gate.ready(host, now):
+        if self.gate.ready_at[host] > now:
             return NotNow.FAR if self.gate.far(host, now) else NotNow.HOST
         if isinstance(verdict, NeedsFetch) and verdict.url in self.robots_under_way:
             return NotNow.ROBOTS
@@ -317,7 +338,7 @@ class Admission:
         state = self.gate.export(host)
         if state.failures:
             return True
-        if self.pages.answered_on_host(state.name):
+        if self.pages.answered_on_host[state.name]:
             return False
         return self.pages.on_host(state.name) > 0 or not self.gate.has_answered(host)
 
@@ -369,6 +390,42 @@ class Admission:
 
     async def wait(self, host: int, chain: RequestChain) -> Refusal | None:
         """Waits for a slot and a place at the host; None once they are there, else why they are not."""
+        if self.elsewhere is None or not self.elsewhere.concerns(self.gate.name(host)):
+            return await self._wait(host, chain)
+        name = self.gate.name(host)
+        if name in self._booking:
+            return self.refuse(host, chain)
+        self._booking.add(name)
+        try:
+            with self.gate.held(host):
+                return await self._wait_in_turn(self.elsewhere, host, chain)
+        finally:
+            self._booking.discard(name)
+
+    async def _wait_in_turn(self, elsewhere: Elsewhere, host: int, chain: RequestChain) -> Refusal | None:
+        """Waits at a host that other processes ask too.
+
+        1. There is no turn soon: it is refused, and the host asked nothing before.
+        2. Its slot came too late for the turn: the place is given back.
+        3. Otherwise it leaves within its turn.
+        """
+        name, delay = self.gate.name(host), float(self.gate.delay[host])
+        gaps = LIMITS.site_gaps if site_of(name) == site_of(chain.payer) else LIMITS.foreign_gaps
+        late = min(max(LIMITS.late_turn, 2.0 * self.pacer.spacing), LIMITS.soon)
+        longest = LIMITS.soon + (delay if chain.reserved == name else 0.0)
+        booked = await elsewhere.book(name, delay, gaps, late, longest)
+        if booked.at == math.inf:
+            return Refusal(Cause.HOST, math.inf)
+        self.pause(host, booked.at)
+        if booked.until is None:
+            return self.refuse(host, chain)
+        refusal = await self._wait(host, chain)
+        if refusal is None and self.clock.now() > booked.until:
+            self.abandon(Sent(host))
+            return self.refuse(host, chain)
+        return refusal
+
+    async def _wait(self, host: int, chain: RequestChain) -> Refusal | None:
         with self.gate.held(host):
             further = self._enter(host, chain)
             if isinstance(further, Refusal):
@@ -575,9 +632,8 @@ class Admission:
 
     # -- on the wire ------------------------------------------------------------------------------------------------
 
-    async def leave(self, request: Request, sent: Sent) -> None:
-        """Waits until a request may leave; UnsentError where it may not."""
-        sent.began = await self.door.leave()
+    def watch(self, request: Request, sent: Sent) -> None:
+        """Looks after a request that leaves: it may turn out to be late."""
         if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
             sent.look_at = sent.began + LIMITS.late_look
             self._sent.append(sent)

@@ -67,32 +67,32 @@ class AskedPages:
     """The pages that are waited for; those that wait for a slot stand in the line of their claim, by host."""
 
     read_worth: float = 0.0
-    _asked: dict[int, AskedPage] = field(default_factory=dict)
+    pages: dict[int, AskedPage] = field(default_factory=dict)  # to read
     _lines: Mapping[ReadClaim, Line] = field(default_factory=lambda: {claim: OrderedDict() for claim in ReadClaim})
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self.pages)
 
     def weigh_reads(self, worth: float) -> None:
         """Takes over what one fresh read is worth beside crawl values."""
         self.read_worth = worth
 
     def __contains__(self, page_id: int) -> bool:
-        return page_id in self._asked
+        return page_id in self.pages
 
     def ask(
         self, page: Page, now: float, *, under_way: bool, claim: ReadClaim = ReadClaim.ORDER
     ) -> "asyncio.Future[Answer]":
         """What a crawl of the page will bring: one that was asked for already, is `under_way`, or is the next."""
-        if (here := self._asked.get(page.id)) is not None:
+        if (here := self.pages.get(page.id)) is not None:
             if claim > here.claim:
                 self._raise(here, claim)
             return here.answer
         asked = AskedPage(page, now, asyncio.get_running_loop().create_future(), claim)
-        if len(self._asked) >= LIMITS.max_asked:
+        if len(self.pages) >= LIMITS.max_asked:
             asked.answer.set_result(f"{LIMITS.max_asked:,} pages are asked for already: try again later")
             return asked.answer
-        self._asked[page.id] = asked
+        self.pages[page.id] = asked
         if not under_way:
             self._lines[claim].setdefault(page.host, OrderedDict())[page.id] = asked
         return asked.answer
@@ -103,7 +103,7 @@ class AskedPages:
         An order stays, also when its readers leave.
         """
         answer = self.ask(page, now, under_way=under_way, claim=claim)
-        asked = self._asked.get(page.id)
+        asked = self.pages.get(page.id)
         if asked is None:
             return answer.result()
         asked.readers += 1
@@ -118,13 +118,13 @@ class AskedPages:
 
     def in_line(self, page: Page) -> bool:
         """Tells whether the page waits for a slot."""
-        asked = self._asked.get(page.id)
+        asked = self.pages.get(page.id)
         return asked is not None and page.id in self._lines[asked.claim].get(page.host, ())
 
     def by_host(self) -> Iterator[tuple[str, int]]:
         """Yields how many pages of each host wait for a slot that is theirs before all others."""
         for claim in (ReadClaim.ORDER, ReadClaim.INSIST):
-            yield from ((host, len(pages)) for host, pages in self._lines[claim].items())
+            yield from ((host, len(some)) for host, some in self._lines[claim].items())
 
     def waiting(self, claim: ReadClaim) -> int:
         """Returns how many pages wait in a line."""
@@ -147,7 +147,7 @@ class AskedPages:
 
     def begin(self, page: Page) -> None:
         """The page is being crawled now; another host has the next turn."""
-        line = self._lines[self._asked[page.id].claim]
+        line = self._lines[self.pages[page.id].claim]
         waiting = line[page.host]
         del waiting[page.id]
         line.move_to_end(page.host)
@@ -161,11 +161,11 @@ class AskedPages:
 
     def crawled(self, page_id: int, answer: Answer) -> None:
         """A crawl of the page has ended; one that began before it was asked for leaves its place in the line."""
-        asked = self._asked.get(page_id)
+        asked = self.pages.get(page_id)
         if asked is not None:
             if self.in_line(asked.page):
                 self.begin(asked.page)
-            del self._asked[page_id]
+            del self.pages[page_id]
             asked.answer.set_result(answer)
 
     def _raise(self, asked: AskedPage, claim: ReadClaim) -> None:

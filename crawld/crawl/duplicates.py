@@ -23,7 +23,7 @@ Same = Callable[[Fetched], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Claim:
+class AliasClaim:
     """An address that a page may be another one of; `kept` is its page, None where no page has it."""
 
     url: str
@@ -38,18 +38,14 @@ class Duplicates:
     page_set: PageSet
     sender: Sender
 
-    async def find(self, page: Page, memory: Memory, chain: RequestChain, same: Same, now: float) -> Alias | None:
+    async def prove(
+        self, claim: AliasClaim, page: Page, memory: Memory, chain: RequestChain, same: Same, now: float
+    ) -> Alias | None:
         """The page that a visited one is another address of, where that has now been proved often enough.
 
         `memory` is what the visit saw, `chain` what it took.
         """
         aliases = self.page_set.aliases
-        if not aliases.merges or not self.page_set.indexed:
-            return None
-        claim = self._claim(page, memory, chain)
-        if claim is None:
-            aliases.disproved(page.id)
-            return None
         if claim.why != REDIRECT:
             if not aliases.worth_a_look(page.id, claim.url):
                 return None
@@ -67,28 +63,37 @@ class Duplicates:
         kept = stands_for or kept
         return Alias(kept.id, kept.url, claim.why)
 
-    def _claim(self, page: Page, memory: Memory, chain: RequestChain) -> _Claim | None:
-        """Returns what the page may be another address of.
+    def claim(self, page: Page, memory: Memory, chain: RequestChain) -> AliasClaim | None:
+        """Returns what the page may be another address of, once all pages can be found.
 
         1. It was redirected there permanently, whatever answers there.
         2. It names a canonical address: of its own site, or of a page that is kept, wherever that is.
         3. A page that is kept differs in spelling alone, and is the better address.
         4. It has parameters that only track visitors.
         """
-        aliases, own = self.page_set.aliases, identity(page.url)
-        if chain.moved_to is not None:
-            moved = chain.moved_to
-            fits = identity(moved) != own and aliases.may_stand_for(page, moved)
-            return _Claim(moved, REDIRECT, None) if fits else None
-        canonical = memory.canonical
-        if canonical is not None and identity(canonical) != own and aliases.may_stand_for(page, canonical):
-            kept = aliases.find(canonical)
-            if kept is not None or site_of(host_of(canonical)) == site_of(page.host):
-                return _Claim(canonical, CANONICAL, kept)
-        if (twin := aliases.twin(page)) is not None:
-            return _Claim(twin.url, SPELLING, twin)
-        bare = aliases.without_tracking(page)
-        return None if bare is None else _Claim(bare, TRACKING, aliases.find(bare))
+        aliases, found = self.page_set.aliases, None
+        if not aliases.merges:
+            return None
+        if (moved := chain.moved_to) is not None:
+            if identity(moved) != identity(page.url) and aliases.may_stand_for(page, moved):
+                found = AliasClaim(moved, REDIRECT, None)
+        elif memory.canonical is not None and (claim := self._canonical(page, memory.canonical)) is not None:
+            found = claim
+        elif (twin := aliases.twin(page)) is not None:
+            found = AliasClaim(twin.url, SPELLING, twin)
+        elif (bare := aliases.without_tracking(page)) is not None:
+            found = AliasClaim(bare, TRACKING, aliases.find(bare))
+        if found is None:
+            aliases.disproved(page.id)
+        return found if found is not None and self.page_set.indexed else None
+
+    def _canonical(self, page: Page, canonical: str) -> AliasClaim | None:
+        aliases = self.page_set.aliases
+        if identity(canonical) == identity(page.url) or not aliases.may_stand_for(page, canonical):
+            return None
+        kept = aliases.find(canonical)
+        own = site_of(host_of(canonical)) == site_of(page.host)
+        return AliasClaim(canonical, CANONICAL, kept) if kept is not None or own else None
 
     async def still(self, page: Page, memory: Memory | None, outcome: Outcome, chain: RequestChain, same: Same) -> bool:
         """Tells whether an alias that was asked is one still; where that is unknown, it is."""

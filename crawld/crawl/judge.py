@@ -1,6 +1,7 @@
 """What an answer says about a page: pure, so that a verdict can be tested without a server."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Verdict
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Redirected, Trouble
@@ -46,8 +47,7 @@ SECOND_LOOK_STREAKS = frozenset({24, 48, 96, 192, 384})
 """and where that did not help, after so many changes in a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):  # one is made for every visit: a tuple is the cheapest form
     """The verdict with what follows from it. `memory` is None where what we remember stays as it is."""
 
     verdict: Verdict
@@ -107,10 +107,10 @@ def judge(
     return _content(at, outcome, memory, rule, reading, frame, noise)
 
 
-def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float) -> Reading:
+def read(outcome: Fetched, memory: Memory | None, rule: DigestRule, at: float, raw: bytes | None = None) -> Reading:
     """Read an answer's body: the part of judging that takes time, and can be done elsewhere."""
     known = memory.digest if memory is not None else None
-    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at)
+    return read_body(outcome.body, outcome.headers.get("content-type"), rule, known, at, raw)
 
 
 def read_apart(
@@ -167,7 +167,7 @@ def wants_second_look(judgement: Judgement) -> bool:
         return False
     if judgement.if_edited is not None:
         return True
-    if judgement.verdict is not Verdict.CHANGED:
+    if judgement.verdict is not Verdict.CHANGED or not memory.places:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
     due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
@@ -198,7 +198,7 @@ def learn_from_pair(judgement: Judgement, first: Reading, second: Reading) -> Ju
     places, edited = learn_pair(memory.places, first, second, judgement.noisy)
     if edited and (otherwise := judgement.if_edited) is not None:
         judgement, memory = otherwise, otherwise.memory or memory
-    return replace(judgement, memory=replace(memory, places=places), if_edited=None)
+    return judgement._replace(memory=replace(memory, places=places), if_edited=None)
 
 
 def _gone(page_id: int, at: float, memory: Memory | None) -> Judgement:
@@ -242,7 +242,7 @@ def _content(
     validators_kept = etag == memory.etag and last_modified == memory.last_modified
     owed = frame is not None and frame.owes_a_change(memory.page_id)
     same = seen is memory.digest and validators_kept and content_type == memory.content_type
-    if same and _calm(memory) and not owed:
+    if same and memory.streak == 0 and not memory.places and not owed:
         return Judgement(Verdict.UNCHANGED, PageState.LIVE, magnitude=0.0, seen=seen)  # the very answer of last time
     if comparable(memory, rule):
         found = compare(memory, reading, rule, at, frame, noise)
@@ -250,11 +250,11 @@ def _content(
         found = Comparison(changed=False, magnitude=0.0, renewed=True)
     if owed:
         found = replace(found, changed=True)
-    judgement = replace(_judged(at, outcome, memory, seen, found), noisy=noisy_keys(memory, noise))
-    if found.changed or not any(place.doubt for place in found.places):
+    judgement = _judged(at, outcome, memory, seen, found)._replace(noisy=noisy_keys(memory, noise))
+    if found.changed or not found.places or not any(place.doubt for place in found.places):
         return judgement
     edited = replace(found, changed=True, kept=False, magnitude=share_changed(memory.digest.blocks, seen.blocks))
-    return replace(judgement, if_edited=_judged(at, outcome, memory, seen, edited))
+    return judgement._replace(if_edited=_judged(at, outcome, memory, seen, edited))
 
 
 def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Comparison) -> Judgement:
@@ -278,11 +278,6 @@ def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Co
         frame_gained=found.gained,
         frame_presumed=found.presumed,
     )
-
-
-def _calm(memory: Memory) -> bool:
-    """Tells whether nothing that is remembered waits for a page to stay as it is."""
-    return memory.streak == 0 and not memory.places
 
 
 def _news(before: Memory, after: Memory) -> Memory | None:

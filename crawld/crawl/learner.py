@@ -125,8 +125,10 @@ class Learner:
         # Off the loop: arithmetic of some tens of milliseconds must not delay a slot.
         update = await asyncio.to_thread(EstimateUpdate.of, self._online_learner, histories, now)
         await self._store.save_estimates(update.estimates)
-        await self._store.save_age_curves(update.curves)
-        await self._store.save_signal_trust(update.trust)
+        if update.curves:
+            await self._store.save_age_curves(update.curves)
+        if update.trust:
+            await self._store.save_signal_trust(update.trust)
         update.apply_to(self._sink)
         self._again |= dict.fromkeys(update.again.tolist())
         return fitted

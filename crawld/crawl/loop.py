@@ -15,12 +15,11 @@ does not, but may ask for a second look, which is sent, read and judged in turn.
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Container, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -30,8 +29,8 @@ import numpy as np
 from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
 from crawld.crawl.asked_pages import AskedPages, ReadClaim
-from crawld.crawl.audits import Audits
 from crawld.crawl.host_frames import Frames
+from crawld.crawl.polls import Polls
 from crawld.crawl.reasons import Reasons
 from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
@@ -41,11 +40,11 @@ from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.errors import UnsentError
 from crawld.model.fetched import Trouble
-from crawld.model.host import RobotsFailure
 from crawld.model.logs import log_no_memory
 from crawld.model.page import Page, PageState
 from crawld.model.why import Why
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRule
 from crawld.store.batch import Record
 
@@ -58,6 +57,7 @@ class CrawlLimits:
 
     in_flight: int = 2000  # requests that are being sent, answered or read; what waits for a slot is counted apart
     slots_at_once: int = 16  # served in one turn of the loop where they come faster than it turns
+    idle_pause: float = 0.001  # after an idle slot, before the next look: answers come meanwhile
     tries: int = 50  # pages looked at in one slot before it is given up, where robots.txt forbids each
     set_aside: int = 200  # hosts set aside in one slot because they are not known to answer: each is a pick in vain
     relisted: int = 20  # pages that are gone and listed anew that are looked at in one slot
@@ -117,9 +117,10 @@ class Crawler:
     async def run(self) -> None:
         """Serve slots until `stop`."""
         self.pacer.begin(self.clock.monotonic())
+        pause = 0.0
         while not self._stopping:
-            await self._sleep_until(self.pacer.next_at())
-            self._serve_slots(self.clock.monotonic(), self.clock.now())
+            await self._sleep_until(self.pacer.next_at(), pause)
+            pause = 0.0 if self._serve_slots(self.clock.monotonic(), self.clock.now()) else LIMITS.idle_pause
 
     def stop(self) -> None:
         """Take no further slot."""
@@ -184,10 +185,6 @@ class Crawler:
         """Returns what the pages of hosts share."""
         return self.page_crawls.frames
 
-    def robots_failures(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, the one that failed most often first."""
-        return sorted(self.admission.robots.unavailable(now), key=lambda one: (-one.failures, one.origin))
-
     def request_rate(self, now: float) -> float:
         """Requests per second since this was asked last."""
         before, count = self._rate_mark
@@ -200,22 +197,26 @@ class Crawler:
         news, self._spent_mark = spent - self._spent_mark, spent
         return dict(news)
 
-    async def _sleep_until(self, monotonic: float) -> None:
-        """Sleep until the slot, or until the rate changes or we are stopped."""
+    async def _sleep_until(self, monotonic: float, pause: float) -> None:
+        """Sleep for a pause and until the slot, or until the rate changes or we are stopped."""
         self._wake.clear()
-        delay = monotonic - self.clock.monotonic()
+        delay = max(monotonic - self.clock.monotonic(), pause)
         if self._stopping or delay <= 0:
             await asyncio.sleep(0)
             return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), None if math.isinf(delay) else delay)
+        timer = None if math.isinf(delay) else asyncio.get_running_loop().call_later(delay, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     # -- slots ------------------------------------------------------------------------------------------------------
 
-    def _serve_slots(self, monotonic: float, now: float) -> None:
-        """Use the slots that have come, up to the first that no page can use: then the loop sees to answers first."""
+    def _serve_slots(self, monotonic: float, now: float) -> bool:
+        """Use the slots that have come; False where one is idle, and so are those that have come behind it."""
         pacer, status, healthy = self.pacer, self.status, self.store.healthy
-        served = 0
+        served = idle = 0
         while served < LIMITS.slots_at_once and pacer.take(monotonic) is not None:
             served += 1
             Share.tick(self._shares)
@@ -227,11 +228,9 @@ class Crawler:
             if healthy and (self.admission.grant(now) if full else self._use_slot(now)):
                 self._stall.used(monotonic)
                 continue
-            status.idle_slots += 1
             known = Why.TOO_MANY_IN_FLIGHT if full else None
-            why = self.slots.idle(monotonic, now, known if healthy else Why.STORE_UNWELL)
-            status.idle[why.value] += 1
-            self._stall.idle(monotonic, now, self.in_flight)
+            idle = self._idle(monotonic, now, served, known if healthy else Why.STORE_UNWELL)
+            served += idle - 1
             break
         if served:
             status.slots += served
@@ -239,6 +238,18 @@ class Crawler:
             status.last_slot_at = monotonic
             status.skipped_slots = pacer.skipped
             self._count_tasks()
+        return not idle
+
+    def _idle(self, monotonic: float, now: float, served: int, known: Why | None) -> int:
+        """Counts the slot of this moment as idle, and those that have come behind it; how many."""
+        idle = 1
+        while served + idle <= LIMITS.slots_at_once and self.pacer.take(monotonic) is not None:
+            idle += 1
+        why = self.slots.idle(monotonic, now, known, idle)
+        self.status.idle_slots += idle
+        self.status.idle[why.value] += idle
+        self._stall.idle(monotonic, now, self.in_flight)
+        return idle
 
     def _count_tasks(self) -> None:
         status, sender = self.status, self._sender
@@ -261,15 +272,14 @@ class Crawler:
         """
         return (
             self.admission.grant(now)
-            or (len(self.asked) > 0 and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
-            or self._ask_relisted(now)
-            or self._poll(now)
+            or (bool(self.asked.pages) and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
+            or (self._polls is not None and (self._ask_relisted(self._polls, now) or self._poll(self._polls, now)))
             or self._audit(now)
-            or self._visit_first(now)
-            or self.admission.grant_surplus(now)
+            or (self._links is not None and self._visit_first(self._links, now))
+            or (self.admission.waiting > 0 and self.admission.grant_surplus(now))
             or self._crawl_best(now)
-            or self._visit_first(now, spare=True)
-            or self.admission.grant_surplus(now, spare=True)
+            or (self._links is not None and self._visit_first(self._links, now, spare=True))
+            or (self.admission.waiting > 0 and self.admission.grant_surplus(now, spare=True))
         )
 
     def _crawl_asked(self, now: float, claim: ReadClaim) -> bool:
@@ -312,7 +322,7 @@ class Crawler:
         asked gets the slot, within the share of reads; readers of pages that are worth less than this one wait in vain
         and are told so.
         """
-        if not len(self.asked) or not (bids := self.asked.bids()):
+        if not (bids := self.asked.bids()):
             return False
         value, fresh = self.scheduler.worth([bid.page.id for bid in bids], now)
         worth = value + self.asked.read_worth * (1.0 - fresh) * np.array([bid.readers for bid in bids])
@@ -330,10 +340,7 @@ class Crawler:
                 self.asked.refuse(bids[at].page, "the slot is worth more on another page")
         return False
 
-    def _poll(self, now: float) -> bool:
-        polls = self._polls
-        if polls is None:
-            return False
+    def _poll(self, polls: Polls, now: float) -> bool:
         # Without pages nothing else could use the slot, and polls may find some.
         alone = len(self.scheduler) == 0
         if not (self.poll_share.ready or alone):
@@ -351,10 +358,9 @@ class Crawler:
             return self._fetch_robots(host, verdict, now)
         return self._start(host, polls.run(request, self._sender.follow, self._sender.send), now)
 
-    def _ask_relisted(self, now: float) -> bool:
+    def _ask_relisted(self, polls: Polls, now: float) -> bool:
         """Ask a page that is gone and that a sitemap, feed or ping has named since, within the share of polls."""
-        polls = self._polls
-        if polls is None or not polls.relisted or not self.poll_share.ready:
+        if not polls.relisted or not self.poll_share.ready:
             return False
         for page_id in list(islice(polls.relisted, LIMITS.relisted)):
             page = self.pages.get(page_id)
@@ -399,10 +405,9 @@ class Crawler:
             self._pending_audit = None
         return False
 
-    def _visit_first(self, now: float, *, spare: bool = False) -> bool:
+    def _visit_first(self, links: SiteLinks, now: float, *, spare: bool = False) -> bool:
         """Visit a page that links led to, within the share of first visits or, to spare, beyond it."""
-        links = self._links
-        found = None if links is None else links.choose(now, self.admission, spare=spare)
+        found = links.choose(now, self.admission, spare=spare)
         if found is None:
             return False
         page, verdict = found
@@ -413,7 +418,7 @@ class Crawler:
 
     def _crawl_best(self, now: float) -> bool:
         """Crawl the page most worth it; where no page of a host known to answer wants the slot, any other."""
-        forbidden: Counter[int] = Counter()  # by host
+        forbidden: dict[int, int] = {}  # by host
         tries = asides = 0
         spare = False
         while tries < LIMITS.tries and asides < LIMITS.set_aside:
@@ -434,7 +439,7 @@ class Crawler:
             verdict = self.admission.decide(page.url, host, now)
             if isinstance(verdict, Disallowed):
                 self._forbid(page, verdict, now)
-                forbidden[host] += 1
+                forbidden[host] = forbidden.get(host, 0) + 1
                 if forbidden[host] >= LIMITS.forbidden:
                     self.admission.pause(host, now + max(LIMITS.pause, LIMITS.pause_slots * self.pacer.spacing))
             elif isinstance(verdict, NotNow):
@@ -442,7 +447,7 @@ class Crawler:
             elif isinstance(verdict, NeedsFetch):
                 self.scheduler.release(page_id, attempted=False)
                 return self._outbid(page_id, now) or self._fetch_robots(host, verdict, now)
-            elif self._outbid(page_id, now):
+            elif self.asked.pages and self._outbid(page_id, now):
                 self.scheduler.release(page_id)
                 return True
             else:
@@ -461,7 +466,7 @@ class Crawler:
     def _start(self, host: int, work: Work, now: float) -> bool:
         """Take a place at the host and let the work begin; True, since the slot is used."""
         self.admission.begin(host, now)
-        task = asyncio.get_running_loop().create_task(work, name=self.gate.name(host))
+        task = asyncio.get_running_loop().create_task(work, name=self.gate.export(host).name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return True

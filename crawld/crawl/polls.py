@@ -24,8 +24,8 @@ from crawld.model.signal import SOURCES, Signal, SignalGain, Source
 from crawld.model.web import Clock, Workers
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.contract import PollResult, Slices, at_once
-from crawld.signals.polled_sources import PolledSources
+from crawld.signals.poll_signals import Slices, at_once
+from crawld.signals.polled_sources import PolledSources, PollResult
 from crawld.signals.reading import PollReading
 from crawld.store.sources import Poll
 from crawld.store.store import SqlStore
@@ -122,7 +122,7 @@ class SignalGains:
 
     def __init__(self, scheduler: Scheduler, store: SqlStore) -> None:
         self._scheduler, self._store = scheduler, store
-        self._heard: dict[int, Source] = {}  # pages whose signals have raised their staleness since the last crawl
+        self.heard: dict[int, Source] = {}  # pages whose signals have raised their staleness since the last crawl
 
     def notice(self, signals: Sequence[Signal], now: float) -> Expectation:
         """Count signals, and return what those that are believed are expected to gain."""
@@ -137,19 +137,19 @@ class SignalGains:
         total = Expectation()
         for at in np.flatnonzero(stale > 0).tolist():
             page_id = int(ids[at])
-            self._heard[page_id] = pages[page_id]
+            self.heard[page_id] = pages[page_id]
             if not self._scheduler.held(page_id):
                 rate = self._scheduler.change_rate_of(page_id)
                 sooner = fresh_seconds(rate, planned[at] - now) - fresh_seconds(rate, planned_now[at] - now)
                 weight = stale[at] * self._scheduler.weight_of(page_id)
                 total += Expectation(float(weight), float(weight * max(sooner, 0.0)))
-        if len(self._heard) > 2 * len(self._scheduler):  # pages have been retired since their signals came
-            self._heard = {page: source for page, source in self._heard.items() if page in self._scheduler}
+        if len(self.heard) > 2 * len(self._scheduler):  # pages have been retired since their signals came
+            self.heard = {page: source for page, source in self.heard.items() if page in self._scheduler}
         return total
 
     def settle(self, host: str, crawl: Crawl, last: float) -> None:
         """Add what the signals before a successful crawl gained to their account; call it before the page settles."""
-        source = self._heard.pop(crawl.page_id, None)
+        source = self.heard.pop(crawl.page_id, None)
         level = self._scheduler.chooser.level
         if source is None or math.isnan(last) or level <= 0:
             return
@@ -216,7 +216,7 @@ class Polls:
 
         Unless to `explore`, only files whose signals pay for their polls are looked at.
         """
-        if not self.ready():
+        if not (self._errands or self.sources.schedule.some_due(now)) or not self.ready():
             return None
         for errand in (self._errand_next, not self._errand_next):
             chosen = (

@@ -10,7 +10,7 @@ from crawld.model.errors import TooCostlyError
 from crawld.model.fetched import Request
 from crawld.model.signal import Claimed, KeyCheck, PushAnswer, Source
 from crawld.model.web import Clock, Workers
-from crawld.signals.contract import PollResult
+from crawld.signals.polled_sources import PollResult
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from crawld.crawl.judge import is_simple, read, read_apart
+from crawld.fetch.body import LIMITS as BODY_LIMITS
 from crawld.model.crawl import HostNoise, Memory
 from crawld.model.errors import CrawldError, TooCostlyError
 from crawld.model.fetched import Fetched
 from crawld.model.web import Workers
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.page.cost import is_cheap
-from crawld.read.page.digest import Reading, read_again, read_bytes
+from crawld.read.page.digest import Reading, raw_hash, read_bytes, scheme_of
 from crawld.read.page.documents import is_pdf
 from crawld.read.page.rules import DigestRule
 
@@ -29,8 +30,6 @@ FirstCopy = tuple[str, bytes, str | None, float]
 class ReadingsLimits:
     """Numbers that bound and tune this module."""
 
-    hashed_in_place: int = 1_000_000
-    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
     in_message: int = 8
     """Bodies in one message: read in a few milliseconds, far from what a task of the short lane may take."""
     messages: int = 8
@@ -76,15 +75,18 @@ class Readings:
         3. It is cheap, and so is comparing it: in place.
         4. Otherwise in a worker, alone. A PDF that takes too long is compared by its bytes.
         """
-        body, known = outcome.body, memory.digest if memory is not None else None
-        if len(body) <= LIMITS.hashed_in_place and (same := read_again(body, rule, known)) is not None:
-            return same
+        body, raw = outcome.body, outcome.raw
+        if memory is not None and scheme_of(rule) == memory.digest.scheme:
+            if raw is None and len(body) <= BODY_LIMITS.hashed_in_place:
+                raw = raw_hash(body)
+            if raw == memory.digest.raw:
+                return Reading(memory.digest)
         content_type = outcome.headers.get("content-type")
         if is_cheap(body):
             copy = (outcome.url, body, content_type, at)
             if memory is None and (first := await self._with_others(copy, rule)) is not None:
                 return first
-            reading = read(outcome, memory, rule, at)
+            reading = read(outcome, memory, rule, at, raw)
             if is_simple(reading, memory):
                 return reading
         try:

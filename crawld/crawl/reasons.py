@@ -2,17 +2,13 @@
 
 import math
 
-import numpy as np
-
 from crawld.choose.host_gate import HostGate, NotReady
 from crawld.crawl.admission import Admission
 from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch
-from crawld.model.host import HostsInTrouble, sum_up_troubled
 from crawld.model.page import Page, PageState
 from crawld.model.units import format_duration, in_a_row
 from crawld.model.why import Reason, Why
 from crawld.pages.page_set import PageSet
-from crawld.pages.pages import Pages
 from crawld.store.store import SqlStore
 
 Verdict = Allowed | Disallowed | NeedsFetch
@@ -124,12 +120,6 @@ def delay_of(gate: HostGate, host: int) -> str:
     elif state.crawl_delay is not None and seconds > gate.spacing:
         by = "Crawl-delay"
     return f"{by} {format_duration(seconds).replace(' ', '')}"
-
-
-def blocked_hosts(gate: HostGate, pages: Pages, now: float) -> HostsInTrouble:
-    """Sums up the hosts with pages that are blocked by the operator, asked us to wait, or are in back-off."""
-    waiting = map(gate.export, np.flatnonzero(gate.earliest[: gate.size] > now).tolist())
-    return sum_up_troubled(((state, pages.on_host(state.name)) for state in waiting), now)
 
 
 def failures(count: int) -> str:

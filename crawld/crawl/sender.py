@@ -68,13 +68,14 @@ class Sender:
         status.requests += 1
         sent = Sent(admission.gate.host(request.host) if host is None else host)
         try:
-            await admission.leave(request, sent)
+            sent.began = await admission.door.leave()
+            admission.watch(request, sent)
             outcome = await self._fetcher.fetch(request)
         except BaseException:
-            status.count_request(request.spent_on, ABORTED)
+            status.by_use[request.spent_on.value, ABORTED] += 1
             admission.abandon(sent)
             raise
-        status.count_request(request.spent_on, outcome_name(outcome))
+        status.by_use[request.spent_on.value, outcome_name(outcome)] += 1
         if (changed := admission.settle(request, sent, outcome)) is not None:
             self._store.record_host(changed)
         return outcome
@@ -123,7 +124,9 @@ class Sender:
         host = admission.gate.host(request.host)
         if not chain.further:
             admission.earn(host)
-        outcome = _refreshed(await self.send(request, host), request, {request.url})
+        outcome = await self.send(request, host)
+        if isinstance(outcome, Fetched) and outcome.body and (outcome.raw is None or outcome.raw != request.copy):
+            outcome = _refreshed(outcome, request, {request.url})
         reserved = admission.take_turn(request.url)
         if not isinstance(outcome, Redirected):
             return outcome
@@ -153,7 +156,8 @@ class Sender:
             if request.purpose is not Purpose.ROBOTS and (forbidden := await self._forbidden(hop, chain)) is not None:
                 outcome = forbidden
             else:
-                outcome = _refreshed(await self.send_again(hop, chain), request, asked)
+                outcome = await self.send_again(hop, chain)
+                outcome = _refreshed(outcome, request, asked) if isinstance(outcome, Fetched) else outcome
             if isinstance(outcome, FetchFailed) and chain.refusal is not None:
                 if outcome.retry_after is not None:
                     self.admission.note_turn(request.url, Turn(chain.refusal.at, hop.host))
@@ -270,9 +274,9 @@ class Sender:
         )
 
 
-def _refreshed(outcome: Outcome, request: Request, asked: Container[str]) -> Outcome:
+def _refreshed(outcome: Fetched, request: Request, asked: Container[str]) -> Outcome:
     """The answer, as a redirect where it is a page that sends its readers on; not to where they have been."""
-    if not isinstance(outcome, Fetched) or request.purpose is not Purpose.PAGE or not outcome.body:
+    if request.purpose is not Purpose.PAGE or not outcome.body:
         return outcome
     if "html" not in outcome.headers.get("content-type", "html"):
         return outcome

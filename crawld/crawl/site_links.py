@@ -48,6 +48,7 @@ class FollowedSite:
     limit: int = 1_000
     depth: int = 10
     share: float = 0.1
+    late_share: float = 0.1  # once the pages that a list or a sitemap names were visited
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class LinkLimits:
     """Everything that bounds what a site can make us keep."""
 
     links_kept: int = 200  # of one page, besides those that found a page
-    first_with_query: int = 8  # addresses of one shape before their texts have proved anything
+    first_with_query: int = 8  # addresses of one shape, or steps in one, before their texts have proved anything
     first_in_path: int = 100  # the same where numbers in the path differ; at least a quarter of the site's limit
     forms_of_path: int = 20  # sets of parameters of one path
     growth: int = 2  # further addresses for each one whose text was new
@@ -64,6 +65,9 @@ class LinkLimits:
     new_text: float = 0.5  # share of a text that must be new
     paths_remembered: int = 1_024
     blocks_remembered: int = 200  # of each path
+    kinds: int = 200  # of waiting pages of a site that are told apart by what first visits to them brought
+    promise: float = 0.02  # new pages for each first visit, from which on a kind is visited ahead of the share
+    shapes_listed: int = 1_024
     refused_seconds: float = 30 * 86400.0  # before a page that was refused is asked once more
     looked_at: int = 20  # pages in one slot
     read_at_once: int = 5  # copies that are read again in a second
@@ -84,14 +88,36 @@ class Shapes:
         self._looks: Counter[str] = Counter()  # visits by the names of parameters, first ones of a path left out
         self._new_looks: Counter[str] = Counter()
         self._blocks: OrderedDict[str, set[int]] = OrderedDict()  # seen by path, of all its forms
+        self._listed: set[UrlShape] = set()
 
-    def admits(self, shape: UrlShape | None) -> bool:
-        """Tells whether a further address of that shape may join."""
+    def listed(self, shape: UrlShape | None) -> None:
+        """A list or a sitemap names an address of that shape: it is not made without end."""
+        if shape is not None and len(self._listed) < LIMITS.shapes_listed:
+            self._listed.add(shape)
+
+    def is_find(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
+        """Tells whether an address found on a page counts as a new page, rather than as one more step of a calendar.
+
+        Parameters count where they have led to new texts.
+        """
+        proven = shape is None or not shape.names or 2 * self._new_looks[shape.names] > self._looks[shape.names]
+        return proven and not self._is_step(shape, on, depth)
+
+    def _is_step(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
+        """Tells whether an address has the shape of the page that it is on, which no list or sitemap has.
+
+        A page that a listed one links to may be the first of many; those behind it are steps.
+        """
+        return shape is not None and shape == on and depth > 1 and shape not in self._listed
+
+    def admits(self, shape: UrlShape | None, on: UrlShape | None, depth: int) -> bool:
+        """Tells whether a further address of that shape may join, found on a page of a shape and depth."""
         if shape is None:
             return True
         if shape.names and shape not in self._admitted and self._forms[shape.path] >= LIMITS.forms_of_path:
             return False
-        first = LIMITS.first_with_query if shape.names else self._first_in_path
+        few = shape.names or self._is_step(shape, on, depth)
+        first = LIMITS.first_with_query if few else self._first_in_path
         looks = self._looks[shape.names]
         if shape.names and looks >= LIMITS.looks_at_names and self._new_looks[shape.names] < LIMITS.new_share * looks:
             first = 1
@@ -140,19 +166,82 @@ class Shapes:
 
 
 @dataclass(slots=True)
+class WaitingKind:
+    """Pages of one folder and depth, or with the same parameters, that wait for a first visit; what visits brought."""
+
+    names: str  # of their parameters
+    nearer: "WaitingKind | None" = None  # pages of the same folder that are one link nearer
+    waiting: list[tuple[int, int]] = field(default_factory=list)  # a heap of depths and pages
+    begun: int = 0  # first visits
+    brought: int = 0  # new pages
+
+    @property
+    def promising(self) -> bool:
+        """Whether a further visit is likely to bring new pages; of a kind never visited, as one link nearer."""
+        if not self.begun:
+            return self.nearer is not None and self.nearer.promising
+        return self.brought > 0 and self.brought >= LIMITS.promise * (self.begun + 1)
+
+    def place(self) -> tuple[int, tuple[int, int]]:
+        """Where its first page stands in the line of the site.
+
+        1. Kinds that lead on.
+        2. Kinds that nothing is known of, except combinations of parameters.
+        3. Plain addresses.
+        4. Those with parameters.
+        """
+        if self.promising:
+            return 1, self.waiting[0]
+        if not self.begun and "&" not in self.names:
+            return 2, self.waiting[0]
+        return (4 if self.names else 3), self.waiting[0]
+
+
+@dataclass(slots=True)
 class FollowingSite:
     """One followed site, with the pages that wait for a first visit."""
 
     given: FollowedSite
     shapes: Shapes
     share: Share
-    waiting: list[tuple[bool, int, int]] = field(default_factory=list)  # a heap of places in the line and pages
+    kinds: dict[tuple[str, int], WaitingKind] = field(default_factory=dict)
     retries: list[tuple[float, int, int]] = field(default_factory=list)  # a heap by time; depth and page
+    _first: WaitingKind | None = None
+    _known: bool = True  # whether `_first` is still the first in line
+
+    def kind(self, url: str, depth: int) -> WaitingKind:
+        """The kind of a page."""
+        shape = shape_of(url)
+        path, names = (url, "") if shape is None else (shape.path, shape.names)
+        place, depth = (f"{path}?{names}", 0) if names else (path.rstrip("/").rpartition("/")[0], depth)
+        if (place, depth) not in self.kinds and len(self.kinds) >= LIMITS.kinds:
+            place = "?" if names else ""
+        if (kind := self.kinds.get((place, depth))) is None:
+            kind = self.kinds[place, depth] = WaitingKind(names, self.kinds.get((place, depth - 1)))
+        return kind
 
     def line_up(self, page: Page, depth: int) -> None:
-        """Let a page wait for a slot: plain addresses before those of query strings, the nearest first, the oldest."""
-        shape = shape_of(page.url)
-        heapq.heappush(self.waiting, (shape is not None and bool(shape.names), depth, page.id))
+        """Let a page wait for a slot, in its kind the nearest first, the oldest."""
+        heapq.heappush(self.kind(page.url, depth).waiting, (depth, page.id))
+        self._known = False
+
+    def first(self) -> WaitingKind | None:
+        """The kind whose first page is the next to be visited."""
+        if not self._known:
+            waiting = [kind for kind in self.kinds.values() if kind.waiting]
+            self._first, self._known = min(waiting, key=WaitingKind.place, default=None), True
+        return self._first
+
+    def leave_line(self, kind: WaitingKind, *, begun: bool = False) -> None:
+        """Take the first page of a kind out of the line."""
+        heapq.heappop(kind.waiting)
+        kind.begun += begun
+        self._known = False
+
+    def visited(self, url: str, depth: int, brought: int) -> None:
+        """Count what a first visit brought."""
+        self.kind(url, depth).brought += brought
+        self._known = False
 
 
 class SiteLinks:
@@ -175,6 +264,7 @@ class SiteLinks:
         self._shares = (self._share, *(site.share for site in self._sites.values()))
         self._scope = tuple(self._sites)
         self._first: dict[int, tuple[FollowingSite, int]] = {}  # pages never crawled with success: their site and depth
+        self._waiting: Counter[str] = Counter()  # of those, by site
         self._deferred: dict[int, set[UrlShape | None]] = {}  # pages with links that wait for room; None: of the site
         self._due: deque[int] = deque()  # of those, pages to be read again
         self._forbidden: dict[int, str] = {}  # waiting pages that robots.txt forbids, to be refused
@@ -227,6 +317,7 @@ class SiteLinks:
 
     def _wait(self, site: FollowingSite, page_id: int, depth: int, not_before: float, now: float) -> None:
         """Let a page wait for its first visit, outside the frontier."""
+        self._waiting[site.given.prefix] += page_id not in self._first
         self._first[page_id] = site, depth
         self._scheduler.postpone(page_id, math.inf, now)
         if not_before > now:
@@ -238,27 +329,45 @@ class SiteLinks:
 
     def tick(self) -> None:
         """A slot came."""
+        for site in self._sites.values():
+            if site.given.late_share != site.given.share:
+                listed = (
+                    self._page_set.in_memory.unvisited_in_site(site.given.prefix) - self._waiting[site.given.prefix]
+                )
+                site.share.share = site.given.share if listed > 0 else site.given.late_share
+                self._share.share = max(site.share.share for site in self._sites.values())
         Share.tick(self._shares)
 
     def choose(
         self, now: float, admission: Admission, *, spare: bool = False
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
-        """The page to visit first, within the share or, where no other page wants the slot, beyond it."""
-        if not self._first or not (spare or self._share.ready):
+        """The page to visit first, within the share or, where no other page wants the slot, beyond it.
+
+        Kinds of pages that have led to new ones are visited ahead of the share, by no more slots than it has in a
+        round of the site; the other pages wait until that is made up for.
+        """
+        if not self._first:
             return None
         for _ in range(len(self._order)):
             site = self._sites[self._order[0]]
             self._order.rotate(-1)
-            if (spare or site.share.ready) and (found := self._choose(site, now, admission)) is not None:
+            ahead = not (spare or (self._share.ready and site.share.ready))
+            if ahead and not site.share.lends(self._round(site)):
+                continue
+            if (found := self._choose(site, now, admission, ahead=ahead)) is not None:
                 for share in (self._share, site.share):
-                    share.spend_if_ready()
+                    share.spend_if_ready() if spare else share.spend()
                 return found
         return None
 
+    def _round(self, site: FollowingSite) -> float:
+        """Slots of a site's share while each of its pages has one."""
+        return site.given.share * self._page_set.in_memory.in_site(site.given.prefix)
+
     def _choose(
-        self, site: FollowingSite, now: float, admission: Admission
+        self, site: FollowingSite, now: float, admission: Admission, *, ahead: bool
     ) -> tuple[Page, Allowed | NeedsFetch] | None:
-        """The first page in line that may be asked.
+        """The first page in line that may be asked; ahead of the share only one that is likely to lead on.
 
         1. It left meanwhile, or was crawled out of turn: it waits no longer.
         2. Its host may not be asked, or its robots.txt is being fetched: the other pages of the site wait with it.
@@ -270,18 +379,20 @@ class SiteLinks:
             _, depth, page_id = heapq.heappop(site.retries)
             if (page := self._page_set.in_memory.get(page_id)) is not None:
                 site.line_up(page, depth)
-        for _ in range(min(LIMITS.looked_at, len(site.waiting))):
-            _, depth, page_id = site.waiting[0]
+        for _ in range(LIMITS.looked_at):
+            if (kind := site.first()) is None or (ahead and not kind.promising):
+                return None
+            depth, page_id = kind.waiting[0]
             page = self._page_set.in_memory.get(page_id)
             if page is None or page_id not in self._first or self._scheduler.held(page_id):
-                heapq.heappop(site.waiting)
+                site.leave_line(kind)
                 continue
             verdict = admission.decide(page.url, admission.gate.host(page.host), now)
             if isinstance(verdict, NotNow):
                 return None
             if isinstance(verdict, NeedsFetch):
                 return page, verdict
-            heapq.heappop(site.waiting)
+            site.leave_line(kind, begun=isinstance(verdict, Allowed))
             if isinstance(verdict, Allowed):
                 return page, verdict
             if verdict.by_rule:
@@ -304,12 +415,16 @@ class SiteLinks:
         if page_id in self._scheduler and math.isnan(self._scheduler.last_success(page_id)):
             self._wait(site, page_id, depth, wait, now)
         else:
-            del self._first[page_id]
+            self._wait_no_longer(page_id)
 
     def listed(self, page_ids: Sequence[int]) -> None:
         """These pages are listed now: they wait for no share any longer."""
         for page_id in page_ids:
-            self._first.pop(page_id, None)
+            self._wait_no_longer(page_id)
+
+    def _wait_no_longer(self, page_id: int) -> None:
+        if (first := self._first.pop(page_id, None)) is not None:
+            self._waiting[first[0].given.prefix] -= 1
 
     # -- visits -----------------------------------------------------------------------------------------------------
 
@@ -343,8 +458,8 @@ class SiteLinks:
         site = self.site_of(page.url)
         if site is None or not isinstance(outcome, Fetched) or outcome.status >= 300:
             return
-        if seen is not None and page.id in self._first:
-            await self._look(site, page, seen)
+        first = self._first.get(page.id)
+        novel = None if seen is None or first is None else await self._look(site, page, seen)
         if memory is not None and seen is None:
             return  # the very answer of last time
         if memory is not None and seen is not None and memory.digest.raw == seen.digest.raw:
@@ -355,9 +470,11 @@ class SiteLinks:
             canonical = None if head is None else head.canonical
             targets = await self._targets(page, outcome.body, outcome.url, outcome.headers.get("content-type"))
             targets = targets if canonical is None else [*targets, canonical]
-        await self._offer(site, page, targets, now)
+        brought = await self._offer(site, page, targets, now)
+        if first is not None:
+            site.visited(page.url, first[1], 0 if novel is False else brought)
 
-    async def _look(self, site: FollowingSite, page: Page, seen: Memory) -> None:
+    async def _look(self, site: FollowingSite, page: Page, seen: Memory) -> bool | None:
         """Learn from the first visit to a page whether addresses of its shape are worth following."""
         shape = shape_of(page.url)
         novel = site.shapes.look(page.url, shape, seen.digest.blocks)
@@ -365,6 +482,7 @@ class SiteLinks:
             self._let_in({shape})
         if novel is not None and shape is not None:
             await self._links.visited(page.id, novel=novel)
+        return novel
 
     async def _targets(self, page: Page, body: bytes, url: str, content_type: str | None) -> Sequence[str]:
         try:
@@ -373,8 +491,8 @@ class SiteLinks:
             return ()
         return found.targets
 
-    async def _offer(self, site: FollowingSite, page: Page, targets: Iterable[str], now: float) -> None:
-        """Let a page link to these addresses: those that are pages, and those that may become some.
+    async def _offer(self, site: FollowingSite, page: Page, targets: Iterable[str], now: float) -> int:
+        """Let a page link to these addresses, those that are pages and those that may become some; count new pages.
 
         An address becomes a page where it is of the same site, robots.txt allows it, its page was not refused lately,
         the page is not too deep, its shape and its site have room.
@@ -383,6 +501,9 @@ class SiteLinks:
             spelt = {name: url for name, url in map(_spelt, targets) if self.site_of(url) is site}
             spelt.pop(identity(page.url), None)
             known, depth = await self._links.look_up(list(spelt)), await self._links.depth_of(page.id)
+            own = shape_of(page.url)
+            if not depth:
+                site.shapes.listed(own)
             linked: list[int] = []
             wanted: dict[str, str] = {}
             waits: set[UrlShape | None] = set()
@@ -393,7 +514,7 @@ class SiteLinks:
                     linked.append(target.page_id)
                 elif depth < site.given.depth and self._may_join(target, url, now):
                     shape = shape_of(url)
-                    if not site.shapes.admits(shape):
+                    if not site.shapes.admits(shape, own, depth):
                         waits.add(shape)
                     elif len(wanted) >= room:
                         waits.add(None)
@@ -407,10 +528,11 @@ class SiteLinks:
             kept = [*linked[: LIMITS.links_kept], *found]
             await self._links.write(page.id, kept, dict.fromkeys(found, depth + 1), deferred=bool(waits))
             self._deferred.pop(page.id, None)
-            if any(shape is not None and site.shapes.admits(shape) for shape in waits):
+            if any(shape is not None and site.shapes.admits(shape, own, depth) for shape in waits):
                 self._due.append(page.id)  # visits meanwhile have made room
             elif waits:
                 self._deferred[page.id] = waits
+            return min(len(found), sum(site.shapes.is_find(shape_of(url), own, depth) for url in wanted.values()))
 
     def _may_join(self, target: LinkTarget | None, url: str, now: float) -> bool:
         if target is not None and target.refused_at is not None and now < target.refused_at + LIMITS.refused_seconds:
@@ -494,7 +616,7 @@ class SiteLinks:
 
     async def _leave(self, pages: Sequence[Page], now: float) -> None:
         for page in pages:
-            self._first.pop(page.id, None)
+            self._wait_no_longer(page.id)
             self._deferred.pop(page.id, None)
             if (site := self.site_of(page.url)) is not None:
                 site.shapes.left(shape_of(page.url))

@@ -80,13 +80,13 @@ class SlotLog:
             span.skipped += skipped - self._skipped
         self._skipped = skipped
 
-    def idle(self, monotonic: float, now: float, why: Why | None = None) -> Why:
-        """Note that the slot of this moment was idle, with its reason where that is known; the reason it counts as."""
+    def idle(self, monotonic: float, now: float, why: Why | None = None, slots: int = 1) -> Why:
+        """Note that slots of this moment were idle, with the reason where that is known; the reason they count as."""
         if why is None:
             if monotonic - self._looked_at >= LIMITS.look_seconds:
                 self._why, self._looked_at = self._look(now), monotonic
             why = self._why
-        self._span(monotonic).idle[why] += 1
+        self._span(monotonic).idle[why] += slots
         return why
 
     def report(self, monotonic: float) -> RecentSlots:

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from crawld.crawl.admission import RequestChain, Sent
 from crawld.crawl.asked_pages import AskedPages
-from crawld.crawl.audits import Audits
 from crawld.crawl.duplicates import Duplicates
 from crawld.crawl.host_frames import Frames
 from crawld.crawl.judge import (
@@ -27,20 +27,21 @@ from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
 from crawld.model.crawl import Crawl, HostNoise, Memory, Verdict
 from crawld.model.errors import TooCostlyError, UnsentError
-from crawld.model.fetched import Fetched, FetchFailed, Outcome, Request, Scope, Trouble, Use, Validators
+from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Request, Scope, Trouble, Use, Validators
 from crawld.model.logs import level_of
 from crawld.model.page import Alias, Page, PageState
 from crawld.model.url import host_of, identity
-from crawld.model.usage import IN_HEAD, IN_HEADERS, usage_of
 from crawld.model.usage import LIMITS as USAGE_LIMITS
+from crawld.model.usage import Statement, usage_of
 from crawld.pages.page_set import PageSet
+from crawld.pages.status import Audits
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.cost import is_cheap
 from crawld.read.page.digest import Reading
 from crawld.read.page.head import Head, canonical_in_header, read_head
 from crawld.read.page.markup import page_language, page_title
-from crawld.read.page.rules import DigestRule
+from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 from crawld.read.usage import said_in_head, said_in_headers
 from crawld.store.batch import Record
 
@@ -63,8 +64,7 @@ NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
 """Verdicts of crawls that are logged at info."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Visit:
+class _Visit(NamedTuple):
     """What came of asking a page."""
 
     at: float
@@ -107,14 +107,15 @@ class PageCrawls:
             seen = not math.isnan(self._scheduler.last_success(page.id))
             memory = await self._store.recall(page.id) if seen else None
             sending = True
-            visit = await self._visit(page, memory, chain, is_alias=before is PageState.ALIAS, audit=audit)
+            visit = await self._visit(page, host, memory, chain, is_alias=before is PageState.ALIAS, audit=audit)
         except BaseException as error:
             if not sending:
                 self._admission.abandon(Sent(host))
             fault = isinstance(error, Exception) and not isinstance(error, UnsentError)
             wait = self._clock.now() + LIMITS.fault_wait if fault else -math.inf
             self._scheduler.release(page.id, wait)
-            self._give_back(page, wait, 1)
+            if self._links is not None:
+                self._links.given_back(page.id, wait, 1, self._clock.now())
             self._asked.crawled(page.id, "the request was given up")
             raise
         self._scheduler.charge(page.id, chain.requests)
@@ -124,33 +125,35 @@ class PageCrawls:
             self._look_for_feeds(visit.outcome, visit.head)
         if self._links is not None and visit.refusal is not None:
             await self._links.refuse(page, visit.refusal.value, self._clock.now())
-        await self._page_set.retire_left(self._clock.now())
+        if self._page_set.aliases.left:
+            await self._page_set.retire_left(self._clock.now())
 
     async def _visit(
-        self, page: Page, memory: Memory | None, chain: RequestChain, *, is_alias: bool, audit: bool
+        self, page: Page, host: int, memory: Memory | None, chain: RequestChain, *, is_alias: bool, audit: bool
     ) -> _Visit:
         """Ask a page, read and judge the answer, and look again where that tells more; nothing is recorded yet."""
         at = self._clock.now()
-        kept = self._page_set.aliases.of(page.id)
-        chain.known = None if kept is None else kept.url
-        outcome = await self._sender.follow(
-            self._request(page, None if is_alias else memory, at, chain, audit=audit), chain
-        )
-        known = self.frames.at_hand(page.host)
-        noise = NO_NOISE if known is None else known.noise
-        recalled, reading = memory, None
-        try:
-            reading, memory = await self._read(page, at, outcome, memory, noise)
-        except TooCostlyError as error:
-            outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
-        frame = known if reading is None else await self._frame(page, memory, reading)
+        if is_alias and (kept := self._page_set.aliases.of(page.id)) is not None:
+            chain.known = kept.url
+        request = self._request(page, host, None if is_alias else memory, at, chain, audit=audit)
+        outcome = await self._sender.follow(request, chain)
+        recalled, reading, frame, noise = memory, None, self.frames.at_hand(page.host), None
+        rule = DEFAULT_RULE
+        if isinstance(outcome, Fetched) and outcome.status < 300:
+            rule, noise = self.rule_for(page.url), NO_NOISE if frame is None else frame.noise
+            try:
+                reading, memory = await self._read(page, at, outcome, memory, rule, noise)
+                frame = await self._frame(page, memory, reading)
+            except TooCostlyError as error:
+                outcome = FetchFailed(page.url, Trouble.TOO_COSTLY, Scope.PAGE, str(error))
         given = noise if reading is not None and reading.prepared is not None else None
-        judgement = judge(page.id, at, outcome, memory, self.rule_for(page.url), reading, frame, given)
+        judgement = judge(page.id, at, outcome, memory, rule, reading, frame, given)
         if memory is not recalled and judgement.memory is None:
-            judgement = replace(judgement, memory=memory)  # digested again: once is enough
-        head = _head(memory, judgement, reading, outcome)
-        judgement = _addressed(page, memory, judgement, outcome, head)
-        judgement = self._permitted(memory, judgement, outcome, head)
+            judgement = judgement._replace(memory=memory)  # digested again: once is enough
+        head = None if reading is None else _head(memory, judgement, reading, outcome)
+        if isinstance(outcome, Fetched) and judgement.verdict is not Verdict.FAILED:
+            judgement = _addressed(page, memory, judgement, outcome, head)
+            judgement = self._permitted(memory, judgement, outcome, head)
         if is_alias:
             judgement, alias = await self._check_alias(page, outcome, memory, judgement, chain)
             return _Visit(at, outcome, judgement, head, alias)
@@ -161,35 +164,34 @@ class PageCrawls:
                 why, sentence = refusal
                 refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
                 return _Visit(at, outcome, refused, head, None, refusal=why)
-        usage = _new_terms(memory, judgement)
-        if reading is not None and wants_second_look(judgement):
+        usage = judgement.memory is not None and _new_terms(memory, judgement.memory)
+        if reading is not None and judgement.memory is not None and wants_second_look(judgement):
             judgement = await self._second_look(page, at, reading, judgement, chain)
         if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
             await self._check_honesty(page, memory, chain)
-        alias = await self._find_alias(page, memory, judgement, chain)
+        alias, seen = None, judgement.memory or memory
+        if judgement.state is PageState.LIVE and seen is not None:
+            claim = self._duplicates.claim(page, seen, chain)
+            if claim is not None:
+                same, now = partial(self._same, page, seen), self._clock.now()
+                alias = await self._duplicates.prove(claim, page, seen, chain, same, now)
         self.frames.visited(page, memory, judgement, at)
         return _Visit(at, outcome, judgement, head, alias, usage)
 
-    def _request(self, page: Page, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool) -> Request:
+    def _request(
+        self, page: Page, host: int, memory: Memory | None, now: float, chain: RequestChain, *, audit: bool
+    ) -> Request:
         """The first request of a visit; conditions go to the address that answered last time, here or as a hop."""
-        plain = Request(page.url, page.host, use=Use.AUDIT if audit else None)
-        if audit or memory is None or (memory.etag is None and memory.last_modified is None):
-            return plain
-        answered = memory.answered or page.url
-        if self._admission.distrusts_304(host_of(answered), now) or self._unconditional():
-            return plain
-        tag, date = memory.etag, memory.last_modified
-        chain.validators = Validators(answered, tag, date)
-        return plain if memory.answered is not None else Request(page.url, page.host, etag=tag, last_modified=date)
-
-    async def _find_alias(
-        self, page: Page, memory: Memory | None, judgement: Judgement, chain: RequestChain
-    ) -> Alias | None:
-        """Returns what a page that answered is another address of, where that is proved."""
-        seen = judgement.memory or memory
-        if judgement.state is not PageState.LIVE or seen is None:
-            return None
-        return await self._duplicates.find(page, seen, chain, partial(self._same, page, seen), self._clock.now())
+        tag = date = None
+        if not (audit or memory is None or (memory.etag is None and memory.last_modified is None)):
+            gate, answered = self._admission.gate, memory.answered
+            asked = host if answered is None else gate.host(host_of(answered))
+            if not (gate.export(asked).distrust_304_until > now or self._unconditional()):
+                chain.validators = Validators(answered or page.url, memory.etag, memory.last_modified)
+                if answered is None:
+                    tag, date = memory.etag, memory.last_modified
+        use, copy = Use.AUDIT if audit else None, None if memory is None else memory.digest.raw
+        return Request(page.url, page.host, Purpose.PAGE, tag, date, use=use, copy=copy)
 
     async def _check_alias(
         self, page: Page, outcome: Outcome, memory: Memory | None, judgement: Judgement, chain: RequestChain
@@ -200,7 +202,7 @@ class PageCrawls:
         if not await self._duplicates.still(page, seen, outcome, chain, same):
             return judgement, Alias(None)
         if isinstance(outcome, FetchFailed):
-            return replace(judgement, state=PageState.ALIAS), None
+            return judgement._replace(state=PageState.ALIAS), None
         return Judgement(Verdict.UNCHANGED, PageState.ALIAS), None
 
     async def _same(self, page: Page, seen: Memory, answer: Fetched) -> bool:
@@ -215,12 +217,9 @@ class PageCrawls:
         return judge(page.id, at, answer, seen, rule, reading).verdict is Verdict.UNCHANGED
 
     async def _read(
-        self, page: Page, at: float, outcome: Outcome, memory: Memory | None, noise: HostNoise
-    ) -> tuple[Reading | None, Memory | None]:
+        self, page: Page, at: float, outcome: Fetched, memory: Memory | None, rule: DigestRule, noise: HostNoise
+    ) -> tuple[Reading, Memory | None]:
         """The answer's body as read, and what it is to be compared with, digested by the same rule."""
-        if not isinstance(outcome, Fetched) or outcome.status >= 300:
-            return None, memory
-        rule = self.rule_for(page.url)
         if memory is not None and not comparable(memory, rule):
             copy = await self._store.copy(page.id)
             if copy is None or is_cheap(copy):
@@ -286,78 +285,72 @@ class PageCrawls:
         """Record the crawl and give the page back, in one synchronous step."""
         at, outcome, judgement, alias = visit.at, visit.outcome, visit.judgement, visit.alias
         checked = judgement.state is PageState.ALIAS  # of a copy of its own nothing is said
-        alias = None if page.id not in self._scheduler else alias  # retired meanwhile
+        if alias is not None:
+            alias = None if page.id not in self._scheduler else alias  # retired meanwhile
         if alias is not None:
             judgement = self._take_alias(page, judgement, alias)
-        last, succeeded = self._scheduler.last_success(page.id), judgement.verdict.succeeded
-        seen_before = not math.isnan(last)
-        dated = seen_before and not checked and self._scheduler.dated(page.id, at)
-        counted = dated and succeeded
+        succeeded = judgement.verdict is not Verdict.FAILED
+        last, fresh, signals = self._scheduler.before_crawl(page.id, at)
+        fresh = None if checked else fresh
         crawl = Crawl(
-            page_id=page.id,
-            at=at,
-            verdict=judgement.verdict,
-            status=outcome.status,
-            trouble=judgement.trouble,
-            detail=judgement.detail,
-            tau=at - last if counted else None,
-            signals=self._scheduler.heard(page.id) if succeeded else (),
+            page.id,
+            at,
+            judgement.verdict,
+            outcome.status,
+            judgement.trouble,
+            judgement.detail,
+            tau=at - last if succeeded and fresh is not None else None,
+            signals=signals if succeeded else (),
             bytes=outcome.wire_bytes if isinstance(outcome, Fetched) else 0,
             duration=self._clock.now() - at,
             magnitude=judgement.magnitude,
-            predicted=self._scheduler.freshness_of(page.id, at) if dated else None,
+            predicted=fresh,
             conditional=chain.validators is not None,
             audit=audit,
             reverted=judgement.reverted,
         )
-        wait = self._wait(page, own, at, outcome, judgement.state, audit=audit)
+        if isinstance(outcome, FetchFailed):
+            wait = self._wait(page, own, at, outcome, judgement.state, audit=audit)
+        else:
+            wait = self._pages.after(page.id, judgement.state, at, audit=audit)
         # An answer that brings no page, such as a 403, shows a host that works all the same.
         answered = isinstance(outcome, FetchFailed) and outcome.scope is Scope.PAGE and outcome.status is not None
         self._admission.judge(own, good=succeeded or answered)
         state, failures = self._pages.state(page.id), self._pages.failures(page.id)
-        title, language = _title(judgement)
-        self._store.record(
-            Record(
-                crawl,
-                state,
-                failures,
-                judgement.memory,
-                judgement.body,
-                title=title,
-                language=language,
-                usage=visit.usage,
-                alias=alias,
-            )
-        )
+        title, language = (None, None) if judgement.body is None else _title(judgement)
+        kept = judgement.memory, judgement.body
+        self._store.record(Record(crawl, state, failures, *kept, None, title, visit.usage, language, alias))
         if audit and succeeded:
             self._audits.record(fresh=judgement.verdict is Verdict.UNCHANGED)
         if succeeded:
-            if self._polls is not None:
+            if self._polls is not None and page.id in self._polls.gains.heard:
                 self._polls.gains.settle(page.host, crawl, last)
             self._scheduler.settle(page.id, at, wait, gone=judgement.state is PageState.GONE)
         else:
             self._scheduler.release(page.id, wait)
-        self._give_back(page, wait, chain.requests)
+        if self._links is not None:
+            self._links.given_back(page.id, wait, chain.requests, self._clock.now())
         self._sender.status.count(crawl)
-        self._asked.crawled(page.id, crawl)
+        if page.id in self._asked.pages:
+            self._asked.crawled(page.id, crawl)
         log_crawl(page, crawl)
 
-    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None) -> Judgement:
+    def _permitted(self, memory: Memory | None, judgement: Judgement, outcome: Fetched, head: Head | None) -> Judgement:
         """The judgement, with what the site says of the use of the page; what an answer leaves out is as it was."""
         kept = judgement.memory or memory
-        if kept is None or not isinstance(outcome, Fetched) or judgement.state is not PageState.LIVE:
+        if kept is None or judgement.state is not PageState.LIVE:
             return judgement
         before, agent = () if memory is None else memory.said, self._sender.robots.token
         in_headers = said_in_headers(outcome.headers, outcome.url, agent)
-        if outcome.status == 304 and not in_headers:
-            in_headers = tuple(one for one in before if one[0] in IN_HEADERS)
-        in_head = tuple(one for one in before if one[0] in IN_HEAD) if head is None else said_in_head(head, agent)
+        if before and outcome.status == 304 and not in_headers:
+            in_headers = tuple(one for one in before if one[0].in_headers)
+        in_head: tuple[Statement, ...] = ()
+        if head is not None:
+            in_head = said_in_head(head, agent)
+        elif before:
+            in_head = tuple(one for one in before if one[0].in_head)
         said = (*self._sender.robots.said(outcome.url), *in_headers, *in_head)[: USAGE_LIMITS.max_statements]
-        return judgement if said == kept.said else replace(judgement, memory=replace(kept, said=said))
-
-    def _give_back(self, page: Page, wait: float, requests: int) -> None:
-        if self._links is not None:
-            self._links.given_back(page.id, wait, requests, self._clock.now())
+        return judgement if said == kept.said else judgement._replace(memory=replace(kept, said=said))
 
     def _take_alias(self, page: Page, judgement: Judgement, alias: Alias) -> Judgement:
         """Let a page be another address of one, or a page of its own again."""
@@ -370,12 +363,10 @@ class PageCrawls:
         aliases.put(page.id, alias.of)
         self.frames.forget(page.host)  # its blocks count once
         log.info("same page", extra={"url": page.url, "of": alias.url, "why": alias.why})
-        return replace(judgement, state=PageState.ALIAS)
+        return judgement._replace(state=PageState.ALIAS)
 
-    def _wait(self, page: Page, own: int, at: float, outcome: Outcome, state: PageState, *, audit: bool) -> float:
+    def _wait(self, page: Page, own: int, at: float, outcome: FetchFailed, state: PageState, *, audit: bool) -> float:
         """The time before which the page is not asked again: it is not to blame where its host is down."""
-        if not isinstance(outcome, FetchFailed):
-            return self._pages.after(page.id, state, at, audit=audit)
         if outcome.trouble is Trouble.HOST_NOT_READY and outcome.retry_after is not None:
             return self._clock.now() + outcome.retry_after  # its turn at the host that it leads to
         gate, now = self._admission.gate, self._clock.now()
@@ -401,9 +392,9 @@ async def _never(_: Fetched) -> bool:
     return False
 
 
-def _head(memory: Memory | None, judgement: Judgement, reading: Reading | None, outcome: Outcome) -> Head | None:
+def _head(memory: Memory | None, judgement: Judgement, reading: Reading, outcome: Outcome) -> Head | None:
     """Returns what the head of a page says; None where it is the copy that we had, or no page."""
-    if reading is None or not isinstance(outcome, Fetched) or judgement.seen is None:
+    if not isinstance(outcome, Fetched) or judgement.seen is None:
         return None
     if reading.head is not None or (memory is not None and reading.digest is memory.digest):
         return reading.head
@@ -411,35 +402,36 @@ def _head(memory: Memory | None, judgement: Judgement, reading: Reading | None, 
 
 
 def _addressed(
-    page: Page, memory: Memory | None, judgement: Judgement, outcome: Outcome, head: Head | None
+    page: Page, memory: Memory | None, judgement: Judgement, outcome: Fetched, head: Head | None
 ) -> Judgement:
     """The judgement, with the address that answered, and the one that the page says is its own."""
     kept = judgement.memory or memory
-    if kept is None or not isinstance(outcome, Fetched) or not judgement.verdict.succeeded:
+    if kept is None:
         return judgement
     at_home = outcome.url == page.url or identity(outcome.url) == identity(page.url)
     answered = None if at_home else outcome.url
-    canonical = canonical_in_header(outcome.headers.get("link"), outcome.url)
+    link = outcome.headers.get("link")
+    canonical = None if link is None else canonical_in_header(link, outcome.url)
     if head is not None:
         canonical = canonical or head.canonical
     elif outcome.status == 304 or judgement.seen is not None:
         canonical = canonical or kept.canonical
     if (answered, canonical) == (kept.answered, kept.canonical):
         return judgement
-    return replace(judgement, memory=replace(kept, answered=answered, canonical=canonical))
+    return judgement._replace(memory=replace(kept, answered=answered, canonical=canonical))
 
 
-def _new_terms(memory: Memory | None, judgement: Judgement) -> bool:
+def _new_terms(memory: Memory | None, now: Memory) -> bool:
     """Tells whether the page may be used for other things than before."""
-    if memory is None or judgement.memory is None or memory.digest == GONE_DIGEST:
+    if memory is None or memory.said == now.said or memory.digest == GONE_DIGEST:
         return False
-    return usage_of(memory.said).terms != usage_of(judgement.memory.said).terms
+    return usage_of(memory.said).terms != usage_of(now.said).terms
 
 
 def _title(judgement: Judgement) -> tuple[str | None, str | None]:
     """The title and the language of a copy that is new."""
-    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body
-    return (None, None) if body is None else (page_title(body, kind), page_language(body, kind))
+    kind, body = judgement.memory.content_type if judgement.memory is not None else None, judgement.body or b""
+    return page_title(body, kind), page_language(body, kind)
 
 
 def log_crawl(page: Page, crawl: Crawl) -> None:

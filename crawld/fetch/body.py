@@ -12,8 +12,7 @@ from typing import Any
 
 import brotli
 
-from crawld.fetch.deadlines import Deadlines, Wait
-from crawld.fetch.exchange import Exchanged
+from crawld.fetch.exchange import Deadlines, Exchanged, Wait
 from crawld.fetch.faults import FAULTS
 from crawld.model.errors import ParseError
 from crawld.model.web import Workers
@@ -48,6 +47,8 @@ class BodyLimits:
     """After so long the loop serves others before unpacking goes on."""
     probed: int = 65_536
     """Of a packed body that is too long, this much is unpacked to tell whether it is one at all."""
+    hashed_in_place: int = 1_000_000
+    """Bytes up to which a body is hashed on the event loop: a millisecond or two."""
     drained: int = 65_536
     """Of an answer that brings no page, at most this much is read: it tells who refused and frees the connection."""
     drain_seconds: float = 2.0
@@ -81,7 +82,9 @@ def layers(content_encoding: str | None) -> list[str]:
 
     An unknown encoding is taken for none, as browsers do.
     """
-    names = [name.strip().lower().removeprefix("x-") for name in (content_encoding or "").split(",")]
+    if not content_encoding:
+        return []
+    names = [name.strip().lower().removeprefix("x-") for name in content_encoding.split(",")]
     known = [name for name in names if name in _KNOWN]
     if len(known) > LIMITS.max_layers:
         raise ParseError(f"body packed {len(known)} times over")
@@ -348,7 +351,8 @@ class BodyReader:
             body += chunk
             if len(body) > limit:
                 break
-            await self._room.grow(share, len(body))
+            if len(body) > LIMITS.small_body:
+                await self._room.grow(share, len(body))
         return bytes(body)
 
     async def _unpack(self, packed: bytes, encoding: str, limit: int, share: BodyRoom) -> bytes:

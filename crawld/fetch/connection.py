@@ -160,24 +160,19 @@ class _Valve(asyncio.Transport):
     def __init__(self, inner: asyncio.Transport, resumed: Callable[[], None]) -> None:
         super().__init__()
         self._inner, self._resumed = inner, resumed
-        self._wanted, self._held, self._reading = True, False, True
+        self.wanted, self._held, self._reading = True, False, True  # first, whether the parser takes more
 
     def pause_reading(self) -> None:
         """The parser has enough for now."""
-        self._wanted = False
+        self.wanted = False
         self._set()
 
     def resume_reading(self) -> None:
         """The parser takes more."""
-        if not self._wanted:
-            self._wanted = True
+        if not self.wanted:
+            self.wanted = True
             self._resumed()
             self._set()
-
-    @property
-    def wanted(self) -> bool:
-        """Whether the parser takes more."""
-        return self._wanted
 
     def hold(self, held: bool) -> None:
         """Read nothing while the connection waits for its turn."""
@@ -185,7 +180,7 @@ class _Valve(asyncio.Transport):
         self._set()
 
     def _set(self) -> None:
-        reading = self._wanted and not self._held
+        reading = self.wanted and not self._held
         if reading == self._reading or self._inner.is_closing():
             return
         self._reading = reading
@@ -263,11 +258,12 @@ class BoundedConnection(ResponseHandler):
         self._in_line = self._enough = False
         self.idle: Callable[[], None] | None = None  # called where a kept connection ends without another answer
         self._lost: tuple[BaseException | None] | None = None  # why the connection ended, told after `_waiting`
+        self._piece = LIMITS.first_piece
         self._begin_answer()
 
     def _begin_answer(self) -> None:
         self._received, self._interim, self._spent = 0, 0, 0.0
-        self._piece = LIMITS.first_piece
+        self._piece = max(LIMITS.first_piece, self._piece // 2)  # half of what the answer before came to
         self._body: aiohttp.StreamReader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -317,7 +313,7 @@ class BoundedConnection(ResponseHandler):
             self._end("bytes after the end of the answer")
             return
         self._waiting = self._waiting + data if self._waiting else data
-        if self._spent > LIMITS.free_seconds + LIMITS.free_seconds_per_byte * self._body_bytes:
+        if self._spent > LIMITS.free_seconds and self._spent > self._free_seconds():
             self._stand_in_line()
         elif not self._in_line:
             self._spent += LIMITS.wake_seconds
@@ -360,17 +356,18 @@ class BoundedConnection(ResponseHandler):
             self._received += len(piece)
             before = spent
             super().data_received(piece)
-            if not self._within_bounds():
+            if (self._interim or self._received > LIMITS.framing_bytes) and not self._within_bounds():
                 break
             spent = thread_time() - began
-            self._size_pieces(spent - before)
+            if len(piece) >= self._piece or spent - before > LIMITS.step_seconds:
+                self._size_pieces(spent - before)
             if len(piece) >= LIMITS.min_piece and spent - before > LIMITS.slow_byte * len(piece):
                 self._spent += LIMITS.free_seconds
                 break
         self._spent += spent
         if self._waiting:
             self._go_on()
-        else:
+        elif self._lost is not None:
             self._tell_lost()
         return spent
 
@@ -404,6 +401,10 @@ class BoundedConnection(ResponseHandler):
     @property
     def _body_bytes(self) -> int:
         return 0 if self._body is None else self._body.total_bytes
+
+    def _free_seconds(self) -> float:
+        """What this answer may cost before it waits for turns."""
+        return LIMITS.free_seconds + LIMITS.free_seconds_per_byte * self._body_bytes
 
     def _within_bounds(self) -> bool:
         """Whether the answer keeps to its bounds so far; it is ended where it does not."""

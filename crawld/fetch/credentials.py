@@ -6,13 +6,14 @@ what an answer repeats of it is taken out before anything else sees the answer.
 
 import base64
 import html
+import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from crawld.model.errors import InputError
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
@@ -66,12 +67,14 @@ class Credentials:
         for one in sorted(given, key=lambda one: -len(one.prefix)):
             self._by_origin.setdefault(one.origin, []).append(one)
         self._retired: dict[str, tuple[str, ...]] = {}  # secrets of before, which an origin may repeat still
+        self.known = bool(self._by_origin)  # whether there is anything to send or to take out of answers
 
     def retire(self, before: "Credentials") -> None:
         """Take over what was sent before: it is sent no longer, and still taken out of answers."""
         for origin in before._by_origin.keys() | before._retired.keys():
             old = dict.fromkeys((*before._secrets(origin), *before._retired.get(origin, ())))
             self._retired[origin] = tuple(old)[: LIMITS.max_retired]
+            self.known = True
 
     def _secrets(self, origin: str) -> list[str]:
         return [secret for one in self._by_origin.get(origin, ()) for secret in one.secrets]
@@ -84,9 +87,9 @@ class Credentials:
     def __bool__(self) -> bool:
         return bool(self._by_origin)
 
-    def add_to(self, headers: dict[str, str], request: Request) -> None:
+    def add_to(self, headers: MutableMapping[str, str], request: Request) -> None:
         """Add what belongs to the request's address, unless another origin led there."""
-        if not self._by_origin or request.bare or request.purpose not in SENT_FOR:
+        if request.bare or request.purpose not in SENT_FOR:
             return
         found = self._by_origin.get(origin_of(request.url), ())
         fitting = next((one for one in found if one.fits(request.url)), None)
@@ -98,14 +101,13 @@ class Credentials:
 
     def redact(self, request: Request, outcome: Outcome) -> Outcome:
         """The outcome without what it repeats of its origin's secrets; a redirect that repeats one is not followed."""
-        if not self._by_origin and not self._retired:
-            return outcome
         origin = origin_of(request.url)
         secrets = (*self._secrets(origin), *self._retired.get(origin, ()))
         if not secrets:
             return outcome
         if isinstance(outcome, Redirected):
-            if _redacted(outcome.location, secrets) == outcome.location:
+            location = unquote_plus(outcome.location).lower(), unquote(outcome.location).lower()
+            if not any(secret.lower() in one for secret in secrets for one in (*location, outcome.location.lower())):
                 return outcome
             detail = "the target of the redirect repeats our credentials"
             return FetchFailed(outcome.url, Trouble.BAD_REDIRECT, Scope.PAGE, detail, outcome.status)
@@ -116,11 +118,13 @@ class Credentials:
 
 def _redacted_answer(answer: Fetched, secrets: Iterable[str]) -> Fetched:
     body = answer.body
+    wide = b"\x00" in body
     for secret in secrets:
-        if (raw := secret.encode()) in body:
-            body = body.replace(raw, REDACTED.encode())
+        for charset in ("utf-8", "utf-16-le", "utf-16-be") if wide else ("utf-8",):
+            if (raw := secret.encode(charset)) in body:
+                body = body.replace(raw, REDACTED.encode(charset))
     headers = {name: _redacted(value, secrets) for name, value in answer.headers.items()}
-    return replace(answer, body=body, headers=headers)
+    return replace(answer, body=body, headers=headers, raw=answer.raw if body is answer.body else None)
 
 
 def _redacted(text: str, secrets: Iterable[str]) -> str:
@@ -160,10 +164,15 @@ def make_credential(origin: str, prefix: str, kind: str, text: str) -> OriginCre
 
 
 def _spellings(secret: str) -> set[str]:
-    """A secret as it is, and as addresses and HTML write it."""
+    """A secret as it is, and as addresses, HTML and JSON write it."""
     if len(secret) < LIMITS.min_redacted:
         return set()
-    return {secret, quote(secret, safe=""), quote_plus(secret), quote(secret), html.escape(secret)}
+    in_url = {quote(secret, safe=""), quote_plus(secret), quote(secret)}
+    lower = {re.sub(r"%[0-9A-F]{2}", lambda code: code[0].lower(), spelt) for spelt in in_url}
+    in_html = html.escape(secret)
+    in_json = json.dumps(secret)[1:-1]
+    decimal = in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
+    return {secret, *in_url, *lower, in_html, decimal, in_json, in_json.replace("/", "\\/")}
 
 
 def _bearer(text: str) -> tuple[dict[str, str], list[str]]:

@@ -3,21 +3,22 @@
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict
 
 from crawld import __version__
+from crawld.fetch.body import LIMITS as BODY_LIMITS
 from crawld.fetch.body import BodyMemory, BodyReader, PackedTooLargeError, drain, unpack_start
 from crawld.fetch.connection import BoundedConnector, LoopShare
 from crawld.fetch.cookies import LIMITS as COOKIES_LIMITS
 from crawld.fetch.credentials import Credentials
-from crawld.fetch.deadlines import Deadlines, Wait, expired
-from crawld.fetch.exchange import Exchange, Exchanged, target_of
+from crawld.fetch.exchange import ACCEPT_ENCODING, Deadlines, Exchange, Exchanged, Wait, expired, target_of
 from crawld.fetch.faults import FAULTS, classify, printable
 from crawld.fetch.guard import LIMITS as GUARD_LIMITS
 from crawld.fetch.guard import AddressGuard, BoundedResolver, Network
@@ -37,6 +38,7 @@ from crawld.model.fetched import (
 from crawld.model.url import MAX_URL, origin_of, resolve
 from crawld.model.web import Clock, Workers
 from crawld.read.headers import if_none_match, media_type, plain_headers, retry_after
+from crawld.read.page.digest import raw_hash
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from crawld.read.walls import turned_away
 
@@ -124,7 +126,7 @@ class HttpFetcher:
         self.credentials = Credentials()
         self.signer: Signer | None = None
         self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
-        self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT}
+        self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT} | ACCEPT_ENCODING
         self._guard = AddressGuard(allow_private)
         self._timeouts = timeouts
         self._first = Deadlines(timeouts.connect + timeouts.first_byte)
@@ -138,8 +140,11 @@ class HttpFetcher:
         self._connector: BoundedConnector | None = None
         self._exchange: Exchange | None = None
 
-    async def fetch(self, request: Request) -> Outcome:
+    def fetch(self, request: Request) -> Coroutine[Any, Any, Outcome]:
         """Send the request and read its answer to the end or to its limit; UnsentError where it may not be sent."""
+        return self._fetch_redacted(request) if self.credentials.known else self._fetch(request)
+
+    async def _fetch_redacted(self, request: Request) -> Outcome:
         return self.credentials.redact(request, await self._fetch(request))
 
     async def _fetch(self, request: Request) -> Outcome:
@@ -150,12 +155,17 @@ class HttpFetcher:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
         line = _Line(request.host)
         _LINE.set(line)
-        first, whole = self._first.begin(), self._whole.begin()
+        wait = self._whole.begin()
+        self._first.begin(wait)
         try:
-            answer = await self._open().begin(target, self._own_headers(request), request.form)
-            self._first.end(first)
+            exchange = self._exchange or self._open()
+            answer = await exchange.begin(target, self._sent_headers(request, target.host), request.form)
+            self._first.end(wait)
+            if answer.status == 304 and (request.etag is not None or request.last_modified is not None):
+                answer.release()
+                return self._fetched(request, answer, began)
             try:
-                return await self._read(request, answer, began, whole)
+                return await self._read(request, answer, began, wait)
             finally:
                 answer.release()
         except TooCostlyError as error:
@@ -165,13 +175,13 @@ class HttpFetcher:
         except FAULTS as error:
             return self._failed(request, began, *classify(error, reused=line.reused))
         except asyncio.CancelledError:
-            if not expired(first, whole):
+            if not expired(wait):
                 raise
-            late = aiohttp.SocketTimeoutError() if first.expired else TimeoutError()
+            late = aiohttp.SocketTimeoutError() if wait.expired_by is self._first else TimeoutError()
             return self._failed(request, began, *classify(late))
         finally:
-            self._first.end(first)
-            self._whole.end(whole)
+            self._first.end(wait)
+            self._whole.end(wait)
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -189,16 +199,20 @@ class HttpFetcher:
         if self._connector is not None:
             self._connector.clear_dns_cache()
 
-    def _own_headers(self, request: Request) -> dict[str, str]:
-        """The conditions of a request as the server sent them, cookies of redirects, credentials, a signature."""
-        headers = {"Cookie": request.cookie} if request.cookie else {}
+    def _sent_headers(self, request: Request, host: str) -> Mapping[str, str]:
+        """Who we are, the conditions of a request as the server sent them, cookies, credentials, a signature."""
+        headers: MutableMapping[str, str] = {"Host": host, **self._headers}
+        if request.cookie:
+            headers["Cookie"] = request.cookie
         if request.etag:
             headers["If-None-Match"] = if_none_match(request.etag)
         if request.last_modified:
             headers["If-Modified-Since"] = request.last_modified
-        self.credentials.add_to(headers, request)
+        if self.credentials.known:
+            headers = CIMultiDict(headers)  # an operator may spell a name in any case
+            self.credentials.add_to(headers, request)
         if self.signer is not None:
-            headers |= self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now())
+            headers.update(self.signer.headers(origin_of(request.url).partition("//")[2], self._clock.now()))
         return headers
 
     def _open(self) -> Exchange:
@@ -215,7 +229,7 @@ class HttpFetcher:
                 socket_factory=self._open_socket,
                 resolver=self._resolver,
             )
-            self._exchange = Exchange(self._connector, self._headers, self._timeouts.connect)
+            self._exchange = Exchange(self._connector, self._timeouts.connect)
         return self._exchange
 
     def _open_socket(self, addr_info: Any) -> socket.socket:
@@ -227,10 +241,8 @@ class HttpFetcher:
         if status in REDIRECTS:
             return await self._redirected(request, response, began)
         if status == 304:
-            if request.etag is None and request.last_modified is None:
-                detail = "304 to a request without conditions"
-                return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
-            return self._fetched(request, response, began)
+            detail = "304 to a request without conditions"
+            return self._failed(request, began, Trouble.PROTOCOL, Scope.PAGE, detail, status=status)
         if status in GONE_STATUSES:
             await drain(response)
             return self._fetched(request, response, began)
@@ -270,8 +282,10 @@ class HttpFetcher:
             response.close()
             detail = f"more than {limit:,} bytes"
             return self._failed(request, began, Trouble.TOO_LARGE, Scope.PAGE, detail, status=response.status)
-        answer = self._fetched(request, response, began, body[:limit], wire)
-        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, answer.body)) is not None:
+        raw = None if request.copy is None or len(body) > BODY_LIMITS.hashed_in_place else raw_hash(body)
+        answer = self._fetched(request, response, began, body[:limit], wire, raw)
+        news = b"" if raw is not None and raw == request.copy else answer.body
+        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, news)) is not None:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 
@@ -287,10 +301,16 @@ class HttpFetcher:
         return Redirected(request.url, response.status, target, self._clock.monotonic() - began, cookies)
 
     def _fetched(
-        self, request: Request, response: Exchanged, began: float, body: bytes = b"", wire: int = 0
+        self,
+        request: Request,
+        response: Exchanged,
+        began: float,
+        body: bytes = b"",
+        wire: int = 0,
+        raw: bytes | None = None,
     ) -> Fetched:
-        duration = self._clock.monotonic() - began
-        return Fetched(request.url, response.status, body, plain_headers(response.headers.items()), wire, duration)
+        duration, headers = self._clock.monotonic() - began, plain_headers(response.headers.items())
+        return Fetched(request.url, response.status, body, headers, wire, duration, raw)
 
     def _failed(
         self,

@@ -131,11 +131,15 @@ class RobotsCache:
         self._unpacked: OrderedDict[str, RuleMatcher] = OrderedDict()
         self._unpacked_bytes = 0
         self._failing: set[str] = set()
+        self._allowed = Allowed()  # one for all: it says nothing more
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
         origin = origin_of(url)
-        site = self._used(origin)
+        sites = self._own.sites if origin in self._own.sites else self._foreign.sites
+        site = sites.get(origin)
+        if site is not None:
+            sites.move_to_end(origin)
         # The second bound is for a wall clock that was set back by days.
         if site is None or not site.fresh_until - 2 * LONGEST_KEPT < now < site.fresh_until:
             return NeedsFetch(f"{origin}/robots.txt")
@@ -146,7 +150,7 @@ class RobotsCache:
         except ParseError:  # stored by another version, or damaged
             self._drop(origin)
             return NeedsFetch(f"{origin}/robots.txt")
-        return Allowed() if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
+        return self._allowed if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
 
     def said(self, url: str) -> tuple[Statement, ...]:
         """What the site's robots.txt says of the use of a page, as far as it is known."""
@@ -209,23 +213,17 @@ class RobotsCache:
         return max(delays, default=None)
 
     def unavailable(self, now: float) -> Sequence[RobotsFailure]:
-        """Every robots.txt that is unavailable, so that its site is closed to us now."""
+        """Every robots.txt that is unavailable, so that its site is closed to us now, the most failures first."""
         sites = ((origin, self._known(origin)) for origin in self._failing)
-        return [
+        found = [
             RobotsFailure(origin, site.reason, site.failures, site.fresh_until)
             for origin, site in sites
             if site is not None and now >= site.good_until
         ]
+        return sorted(found, key=lambda one: (-one.failures, one.origin))
 
     def _known(self, origin: str) -> RobotsState | None:
         return self._own.sites.get(origin) or self._foreign.sites.get(origin)
-
-    def _used(self, origin: str) -> RobotsState | None:
-        for group in (self._own, self._foreign):
-            if (site := group.sites.get(origin)) is not None:
-                group.sites.move_to_end(origin)
-                return site
-        return None
 
     def _read(self, origin: str, answer: Fetched, reading: RobotsReading, now: float) -> RobotsState:
         stated = max_age(answer.headers.get("cache-control"))

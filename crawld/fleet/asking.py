@@ -66,7 +66,8 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
                     raise CrawldError("no such page")
                 return found.document()
             case "GET", "/forecast":
-                return await control.forecast([float(rate) for rate in parse_qs(asked.query).get("bandwidth", [])])
+                rates = [float(rate) for rate in parse_qs(asked.query).get("bandwidth", [])]
+                return (await control.forecast(rates)).document()
             case "POST", "/reload":
                 raise CrawldError((await control.reload()).sentence)
             case "PUT", place if place.startswith("/hosts/"):

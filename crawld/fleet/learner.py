@@ -25,6 +25,8 @@ class LearnerLimits:
     """Until it is looked again whether there is a learner yet, and a worker."""
     recalled_at_once: int = 4
     """Shards whose histories are recalled before pages with new crawls have their turn."""
+    recall_seconds: float = 3.0
+    """Between two readings of histories while shards wait to be recalled."""
     retry_seconds: float = 5.0
 
 
@@ -102,7 +104,11 @@ class ShardLearner:
             await learner.recall(partial(self._crawled_in, some))
             for shard in some:
                 self._waiting.pop(shard, None)
-        await learner.learn_on()
+        if self._waiting:
+            await learner.learn()
+            await asyncio.sleep(LIMITS.recall_seconds)
+        else:
+            await learner.learn_on()
 
     async def _crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """Crawled pages of these shards, as far as they are still waiting: one may be given away meanwhile."""

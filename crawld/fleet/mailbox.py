@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crawld.crawl.admission import Booking
 from crawld.crawl.asked_pages import ReadClaim
-from crawld.fleet.mail import HOST, MARKS, PAGES, REFRESH, SIGNALS, WEBSUB, Mail
 from crawld.fleet.shard_set import ShardSet
-from crawld.fleet.store.ledger import SqlLedger
+from crawld.fleet.store.ledger import SqlLedger, TurnWanted
+from crawld.fleet.store.making import HOST, MARKS, PAGES, REFRESH, SIGNALS, TURN, WEBSUB, Mail
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Claimed
@@ -19,8 +20,9 @@ from crawld.model.url import host_of_target
 from crawld.model.web import Clock
 from crawld.pages.list_file import ListFile
 from crawld.pages.page_set import PageSet
+from crawld.pages.pages import Pages
 from crawld.show.control import Steering
-from crawld.signals.files import File, restored
+from crawld.signals.schedule import File, restored
 from crawld.signals.websub import Subscriptions, acceptance, confirmation, feed_of, is_token
 
 
@@ -106,6 +108,24 @@ class Outbox:
         await self._ledger.send([Mail(self._shard_set.shard(file.host), WEBSUB, body)])
 
 
+class HostTurns:
+    """Books turns in the database for requests to hosts of which this worker has no page, as redirects lead to."""
+
+    def __init__(self, ledger: SqlLedger, pages: Pages, shard: Callable[[str], int], clock: Clock) -> None:
+        self._ledger, self._pages, self._shard, self._clock = ledger, pages, shard, clock
+
+    def concerns(self, host: str) -> bool:
+        """Whether other workers may ask a host as well; one that has pages here leaves them room by mail."""
+        return not self._pages.on_host(host)
+
+    async def book(self, host: str, delay: float, gaps: int, late: float, longest: float) -> Booking:
+        """Book the next turn; while the database is out of reach there is none."""
+        try:
+            return await self._ledger.book(TurnWanted(host, self._shard(host), delay, gaps, late, longest))
+        except StoreError:  # the beats tell of it
+            return Booking(self._clock.now() + longest, None)
+
+
 class Mailbox:
     """Does what messages ask for; those to a shard that is still to be loaded wait for it."""
 
@@ -160,6 +180,8 @@ class Mailbox:
                 hubs.confirm(one.body["token"], one.body["query"], self._clock.now())
             elif one.kind == WEBSUB and "feed" in one.body:
                 self._shard_set.sources.poll_soon(one.body["feed"], self._clock.now())
+            elif one.kind == TURN:
+                self._shard_set.leave_room(**one.body)
             elif one.kind == REFRESH:
                 claim = ReadClaim.INSIST if one.body.get("read") else ReadClaim.ORDER
                 for page_id in one.body["ids"]:
@@ -196,4 +218,14 @@ class FleetList(ListFile):
         if digest != fleets:
             await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
         self._known, self._status.list_held_back = digest, None
+        return True
+
+
+class OwnList(FleetList):
+    """The list of the processes of one `crawld run`: whatever the file says is the fleet's."""
+
+    async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - as other lists
+        digest = list_digest(body)
+        if await self._store.setting(FLEET_LIST) != digest:
+            await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
         return True

@@ -23,6 +23,9 @@ class ReportingLimits:
 
     look_seconds: float = 5.0
     """Between two looks at how fresh all pages are, by another thread, and at what else is to be told."""
+    opening_seconds: float = 0.002
+    """After a host opens, a slot that waits for it is used: our time follows the database's, and may lose a little of
+    what it had to go. A slot a hair too early goes to another page, and the host waits for the next."""
     rate_memory: float = 0.2
     """What the requests of the last second weigh in the rate that is reported."""
 
@@ -100,7 +103,8 @@ class Reporter:
 
     def openings(self) -> list[float]:
         """When those hosts open, by the monotonic clock."""
-        earliest, behind = self.crawler.gate.earliest, self.clock.monotonic() - self.clock.now()
+        earliest = self.crawler.gate.earliest
+        behind = self.clock.monotonic() - self.clock.now() + LIMITS.opening_seconds
         return [float(earliest[host]) + behind for host in self.held_up if host < len(earliest)]
 
     def _request_rate(self) -> float:

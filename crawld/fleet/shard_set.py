@@ -21,10 +21,9 @@ from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.model.signal import Signal, Source
 from crawld.model.web import Clock
-from crawld.pages.page_set import LIMITS as PAGE_SET_LIMITS
-from crawld.pages.page_set import PageSet
+from crawld.pages.page_set import PageSet, bound_waste
 from crawld.show.control import steer
-from crawld.signals.matching import keys_of
+from crawld.signals.poll_signals import keys_of
 from crawld.signals.polled_sources import PolledSources
 
 
@@ -78,6 +77,7 @@ class ShardSet:
 
         What the previous owner asked of a host in its last second is unknown: each waits one spacing.
         """
+        bound_waste()
         gc.disable()  # millions of objects are made: to look through them for garbage again and again costs seconds
         try:
             stored = await self.store.load(list(epochs))
@@ -85,7 +85,6 @@ class ShardSet:
         finally:
             gc.enable()
             gc.freeze()
-            gc.set_threshold(PAGE_SET_LIMITS.young_objects)
         return len(stored.pages.ids)
 
     async def _take_in(self, stored: StoredShards, epochs: Mapping[int, int]) -> None:
@@ -115,6 +114,17 @@ class ShardSet:
         """Take over what the operator said of a host that is held; it is written again, over what may be queued."""
         if self.gate.knows(name):
             self.store.record_host(steer(self.gate, name, blocked=blocked, delay=delay, drop_delay=drop_delay))
+
+    def leave_room(self, host: str, at: float, until: float) -> None:
+        """Ask a host nothing for one spacing before and after a request of another worker."""
+        if self.gate.knows(host):
+            delay = float(self.gate.delay[self.gate.host(host)])
+            begin = max(at - delay - self.clock.now(), 0.0)
+            asyncio.get_running_loop().call_later(begin, self._pause, host, until + delay)
+
+    def _pause(self, name: str, until: float) -> None:
+        if self.gate.knows(name):
+            self.crawler.admission.pause(self.gate.host(name), until)
 
     def hear(self, told: Sequence[tuple[str, str, float, float | None]]) -> None:
         """Take signals that others were sent: URL, source, when it was seen, and what time it claims."""

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from crawld.choose.page_table import Intervals
-from crawld.crawl.audits import Audits
 from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.host import MAX_NAMED, HostsInTrouble, SitesTurningAway, TroubledHosts
 from crawld.model.metrics import MeasuredFreshness, RecentSlots
+from crawld.pages.status import Audits
 from crawld.show.report import RobotsUnavailable, Status, StoreStatus
 from crawld.store.batch import FreshnessPoint
 

@@ -1,33 +1,32 @@
 """Steering a whole fleet from any machine: each change is a row, which the workers read with their next beat."""
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crawld.choose.host_gate import HostGate
-from crawld.crawl.audits import Audits
 from crawld.crawl.reads import Freshened
-from crawld.fleet.mail import MARKS as MARKS_MAIL
-from crawld.fleet.mail import REFRESH, Mail
 from crawld.fleet.status import merged_status
 from crawld.fleet.store.fleet_store import SqlFleetStore
+from crawld.fleet.store.making import MARKS as MARKS_MAIL
+from crawld.fleet.store.making import REFRESH, Mail
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.errors import InputError, StoreError
+from crawld.model.errors import InputError
 from crawld.model.host import HostState
 from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.shards import shard_of_id
 from crawld.model.url import identity
 from crawld.model.web import Clock
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
+from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason
 from crawld.show.forecasts import StoredScheduler, Terms
-from crawld.show.report import Explanation, Status
+from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption
 from crawld.store.read_model import SqlReadModel
 
@@ -37,7 +36,7 @@ class FleetSteeringLimits:
     """Numbers that bound and tune this module."""
 
     look_seconds: float = 0.5
-    """Between two looks for changes, and whether a page that was asked for has been crawled."""
+    """Between two looks whether a page that was asked for has been crawled."""
     read_seconds: float = 10.0
     """For which a reader who insists on a fresh copy waits unless it says how long."""
     kept_seconds: float = 60.0
@@ -47,24 +46,6 @@ class FleetSteeringLimits:
 
 
 LIMITS = FleetSteeringLimits()
-
-
-class ChangeWatch:
-    """Watches for changes that other workers commit; `tell` wakes what waits for changes in this process."""
-
-    def __init__(self, store: SqlFleetStore, tell: Callable[[], None]) -> None:
-        self._store, self._tell = store, tell
-
-    async def run(self) -> None:
-        """Look again and again until cancelled."""
-        seen: int | None = None
-        while True:
-            with contextlib.suppress(StoreError):  # the beats tell of a database that is out of reach
-                last = await self._store.last_change()
-                if last != seen:
-                    self._tell()
-                seen = last
-            await asyncio.sleep(LIMITS.look_seconds)
 
 
 class FleetSteering:
@@ -95,7 +76,7 @@ class FleetSteering:
         intervals = self._terms.intervals
         return merged_status(await self._store.view(), audits.measured(), intervals)
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
         view = await self._store.view()
         spent = merged_status(view, None, self._terms.intervals).requests_by_purpose

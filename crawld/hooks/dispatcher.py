@@ -48,12 +48,9 @@ class DispatcherLimits:
 LIMITS = DispatcherLimits()
 
 
-# A hook, and what it is at work with: its queue and its figures.
-
-
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Whom to tell of which changes, how fast, and how many may wait for how long."""
+    """A hook: whom to tell of which changes, how fast, and how many may wait for how long."""
 
     name: str
     kind: str
@@ -74,7 +71,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What becomes of new changes at a hook: which wait, up to which number older ones go, and how many are lost."""
+    """Fate of new changes at a hook: which wait, up to which number older ones go, and how many are lost."""
 
     kept: Sequence[NewChange]
     dropped_to: int | None
@@ -218,8 +215,6 @@ class Dispatcher:
             if self._cut_off:
                 log.warning("the queue of the hooks was not written: what was delivered last comes again")
 
-    # -- changes come -----------------------------------------------------------------------------------------------
-
     async def _take_in(self) -> None:
         """Queue new changes as they are committed, and drop what has waited too long."""
         while True:
@@ -250,8 +245,6 @@ class Dispatcher:
                 self.lines[name].queue.add(Waiting(one.change, one.page_id, now))
             self.lines[name].wake.set()
         return len(news.changes) == LIMITS.read_at_once
-
-    # -- changes go -------------------------------------------------------------------------------------------------
 
     async def _send_due(self, line: HookLine) -> None:
         """Send what is due for one hook."""

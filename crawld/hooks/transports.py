@@ -15,8 +15,6 @@ from typing import Any
 from crawld.model.errors import InputError
 from crawld.store.hooks import HookDelivery, NotDelivered
 
-# A command that is run on a change: no shell, the change on its standard input, and a time limit.
-
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables of the daemon that a command sees: others may hold secrets, as the database's password."""
 

@@ -32,6 +32,7 @@ class HostClocks:
     narrowest_bin, widest_bin = 60.0, 7 * 86400.0
     bins_per_visit = 8.0
     fading = 0.99
+    unlikely = -1e4  # log-likelihood below which a factor is as good as impossible
 
     def __init__(self) -> None:
         self._row = np.full(0, -1, np.int64)  # by host; −1 where it has no clock
@@ -39,13 +40,14 @@ class HostClocks:
         self._visit = np.zeros((0, 2))  # lengths of intervals and how many, older ones fading
         self._width = np.empty(0)
         self._first = np.empty(0)  # time at which the first bin begins
-        self._log = np.empty((0, BINS, len(FACTORS)), np.float32)  # log-likelihood of each factor
+        # Log-likelihoods of the factors, over the largest of each bin.
+        self._log: NDArray[np.floating] = np.empty((0, BINS, len(FACTORS)), np.float16)
         self._factor = np.empty((0, BINS), np.float32)  # and the mean that follows from it
 
     @property
     def bytes_a_host(self) -> int:
         """Memory of one clock."""
-        return BINS * (len(FACTORS) + 1) * self._log.itemsize + 4 * self._width.itemsize
+        return BINS * (len(FACTORS) * self._log.itemsize + self._factor.itemsize) + 4 * self._width.itemsize
 
     def reserve(self, clocks: int) -> None:
         """Make room for that many clocks at once."""
@@ -111,13 +113,14 @@ class HostClocks:
         for factor, column in enumerate(logs.T):  # faster than adding row by row
             worth[:, factor] += np.bincount(of_cell[found], column, minlength=len(worth))
         touched_row, touched_bin = unique[cells // BINS], cells % BINS
-        self._log[touched_row, touched_bin] += worth.astype(np.float32)
-        self._update(touched_row, touched_bin)
+        self._add(touched_row, touched_bin, worth)
 
-    def _update(self, row: Ints, bin_: Ints) -> None:
-        """The mean factors of these bins."""
-        logs = self._log[row, bin_].astype(float) + np.log(LIKELY)
-        mass = np.exp(logs - logs.max(axis=1, keepdims=True))
+    def _add(self, row: Ints, bin_: Ints, worth: Floats) -> None:
+        """Add log-likelihoods of the factors of these bins; kept near 0, where half a float is exact to 0.001."""
+        logs = self._log[row, bin_] + worth
+        logs -= logs.max(axis=1, keepdims=True)
+        self._log[row, bin_] = np.maximum(logs, self.unlikely)
+        mass = np.exp(logs) * LIKELY
         self._factor[row, bin_] = mass @ FACTORS / mass.sum(axis=1)
 
     def _start(self, hosts: Ints) -> None:

@@ -44,10 +44,10 @@ from crawld.model.url import identity
 from crawld.pages.aliases import Aliases
 from crawld.pages.demand import Demand
 from crawld.pages.documents import DocumentKeeper, StoredTexts
-from crawld.pages.freshness_now import FreshnessNow, LivePageView
 from crawld.pages.list_file import ListFile, ListWatch, read_once
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
+from crawld.pages.status import FreshnessNow, LivePageView
 from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.show.actions import Control, Reload
@@ -61,10 +61,8 @@ from crawld.show.dashboard.rendering import Sources
 from crawld.show.dashboard.site import Dashboard
 from crawld.show.forecasts import Forecasts
 from crawld.show.metrics import DaemonMetrics, LoopLag
-from crawld.signals.contract import PollResult
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Known
-from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
+from crawld.signals.poll_signals import Known, PageIndex
+from crawld.signals.polled_sources import Discovery, PolledSources, PollResult, PollSettings
 from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 from crawld.store.read_model import SqlReadModel
@@ -109,7 +107,7 @@ READERS = (
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """How often the daemon's side tasks come round, in seconds: a demo has no minutes to wait."""
+    """Seconds between rounds of the daemon's side tasks: a demo has no minutes to wait."""
 
     learn: float = 1.0
     tick: float = 60.0
@@ -266,6 +264,7 @@ class Assembly:
                 identity(site.site),
                 site.limit,
                 site.depth,
+                site.share,
                 max(site.share, LIMITS.alone_share) if alone and "share" not in site.model_fields_set else site.share,
             )
             for site in self.settings.discover
@@ -319,8 +318,8 @@ class Assembly:
         return Daemon(**parts)
 
     def _control_server(self) -> Service | None:
-        """What answers commands while pages are restored."""
-        parts = self._api_parts()
+        """Returns what answers commands while pages are restored."""
+        parts = self.api_parts()
         status = self.crawler.status
         return ControlServer(parts, self.settings.control_socket(), self.listener, lambda: status.starting).run
 
@@ -380,7 +379,8 @@ class Assembly:
             )
         known = Known(self.polled_sources.pages, self.scheduler.last_success, self.settings.signals.delay)
         pushes = Pushes(PushInbox(known), self.polls, self.clock, self.workers, self.hubs, self._others())
-        self._follow.append(pushes.follow)
+        if pushes.hubs is not None or pushes.others is not None:
+            self._follow.append(pushes.follow)
         if sites:
             limits = {identity(site.site): site.limit for site in sites}
             self._follow.append(Discoverer(self.page_set, self.pages, self.clock, limits).follow)
@@ -398,7 +398,7 @@ class Assembly:
         api = self.settings.api
         token = make_token(self.settings.token_file())
         access = Access(token, self.settings.listener_hosts(), api.open_reading, api.public_url)
-        parts = self._api_parts()
+        parts = self.api_parts()
         app = public_app(pushes, parts, access, self.listener, *outer)
         app.router.add_get(DIRECTORY_PATH, partial(serve_directory, self._key_directory))
         sources = Sources(self.control, self.read_model, parts.texts, self.clock.now, access.feed_key)
@@ -410,7 +410,8 @@ class Assembly:
         signer = self.fetcher.signer
         return None if signer is None else signer.serve_directory(authority, self.clock.now())
 
-    def _api_parts(self) -> ApiParts:
+    def api_parts(self) -> ApiParts:
+        """Makes what the API and the control socket answer from."""
         texts = StoredTexts(self.workers, self.reloader.rules)
         return ApiParts(
             self.read_model,

@@ -1,4 +1,4 @@
-"""What settings must fulfil before a daemon is built from them."""
+"""Checks of settings before a daemon is built from them."""
 
 import ipaddress
 import os
@@ -48,8 +48,6 @@ def terms_of(settings: Settings) -> Terms:
     )
 
 
-# Who we are to sites, made from settings: credentials, and the signer of requests.
-
 _FROM_ENVIRONMENT: dict[str, str] = {}
 """What variables held that were read: a reload finds it here, and nothing that we start inherits it."""
 
@@ -73,7 +71,7 @@ def make_credentials(settings: Settings) -> Credentials:
 
 
 def make_signer(settings: Settings) -> Signer | None:
-    """What signs requests; None where they are not signed. ConfigError where the settings ask for it in vain."""
+    """Makes the signer of requests; None where they are not signed, ConfigError where its keys are unusable."""
     given = settings.signing
     if given.agent is None:
         return None
@@ -103,8 +101,6 @@ def _forbid_core_dumps() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
-
-# Hooks from settings: each with its transport, or with what is wrong with it.
 
 LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 

@@ -10,10 +10,10 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import re2
@@ -38,18 +38,16 @@ class SettingsLimits:
     """Of rows and bytes that are kept: more than any disk of today holds."""
     min_secret: int = 16
     max_waiting: int = 100_000
-    max_socket: int = 100
+    max_socket_name: int = 80
     max_per_host: int = 1_000
     max_body: int = 2**30
     max_deadline: float = 3_600.0
     max_days: float = 36_500.0
+    max_processes: int = 64
     """Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 
 
 LIMITS = SettingsLimits()
-
-
-# A settings file as YAML: words that look like text are text, and a name stands once in a section.
 
 
 class _Loader(yaml.SafeLoader):
@@ -108,8 +106,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return {str(name): value for name, value in given.items()}
 
 
-# The kinds of values that settings have: each is checked, and a wrong one is answered with what to write.
-
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -137,6 +133,10 @@ def megabytes(value: int) -> int:
     if not LIMITS.min_megabytes <= value <= LIMITS.max_megabytes:
         raise ValueError(f"write a whole number from {LIMITS.min_megabytes} to {LIMITS.max_megabytes}")
     return value
+
+
+def _processes(value: object) -> object:
+    return 0 if value == "auto" else value
 
 
 def _share(value: object) -> float:
@@ -233,6 +233,7 @@ Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
 Count = Annotated[int, Field(ge=1, le=LIMITS.max_count)]
+Processes = Annotated[int, BeforeValidator(_processes), Field(ge=0, le=LIMITS.max_processes)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
@@ -245,15 +246,23 @@ KeepBodies = Annotated[
 Texts = BeforeValidator(_one_or_many)
 
 
-# The settings of one hook: whom to tell of which changes.
-
 Kind = Literal["webhook", "command", "notify"]
 Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
-KINDS: tuple[Kind, ...] = ("webhook", "command", "notify")
-RATES = {"webhook": 10.0, "command": 2.0, "notify": 1 / 60}
-SECONDS = {"webhook": 10.0, "command": 60.0, "notify": 60.0}
-AT_ONCE = {"webhook": 4, "command": 2, "notify": 1}
-"""By kind, what holds where the settings say nothing: sendings per second, seconds for one, and how many at once."""
+
+
+class HookDefaults(NamedTuple):
+    """Values of a kind of hook where the settings say nothing."""
+
+    rate: float  # sendings per second
+    seconds: float  # for one
+    at_once: int
+
+
+HOOK_KINDS: Mapping[Kind, HookDefaults] = {
+    "webhook": HookDefaults(10.0, 10.0, 4),
+    "command": HookDefaults(2.0, 60.0, 2),
+    "notify": HookDefaults(1 / 60, 60.0, 1),
+}
 
 
 def _name(value: str) -> str:
@@ -275,7 +284,7 @@ def _arguments(value: object) -> object:
 
 
 class HookSection(BaseModel):
-    """Whom to tell of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+    """A receiver of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -298,22 +307,22 @@ class HookSection(BaseModel):
     @property
     def kind(self) -> Kind:
         """Returns how the hook is told."""
-        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+        return next(kind for kind in HOOK_KINDS if getattr(self, kind) is not None)
 
     @property
     def sendings_per_second(self) -> float:
         """Returns how often something may be sent."""
-        return RATES[self.kind] if self.rate is None else self.rate
+        return HOOK_KINDS[self.kind].rate if self.rate is None else self.rate
 
     @property
     def seconds(self) -> float:
         """Returns how long one sending may take."""
-        return SECONDS[self.kind] if self.timeout is None else self.timeout
+        return HOOK_KINDS[self.kind].seconds if self.timeout is None else self.timeout
 
     @property
     def at_once(self) -> int:
         """Returns how many sendings may be under way."""
-        return AT_ONCE[self.kind] if self.concurrency is None else self.concurrency
+        return HOOK_KINDS[self.kind].at_once if self.concurrency is None else self.concurrency
 
     @property
     def target(self) -> str:
@@ -334,7 +343,7 @@ class HookSection(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "HookSection":
-        given = [kind for kind in KINDS if getattr(self, kind) is not None]
+        given = [kind for kind in HOOK_KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(f"{self.name}: write one of webhook, command and notify, and no more than one")
         if given != ["webhook"] and (self.secret or self.secret_file or self.allow_private):
@@ -363,8 +372,6 @@ def check_names(hooks: list[HookSection]) -> list[HookSection]:
 
 Hooks = Annotated[list[HookSection], AfterValidator(check_names)]
 
-
-# The settings of who we are to a site: credentials for it, and signatures.
 
 CREDENTIAL_KINDS = ("bearer", "basic", "header", "cookie")
 
@@ -405,7 +412,7 @@ SecretVariable = Annotated[str, AfterValidator(_variable)]
 
 
 class Credential(BaseModel):
-    """What is sent to one origin, or to the part of it below a prefix: named here, and kept in a file or variable."""
+    """A credential of one origin, or of the part of it below a prefix: named here, and kept in a file or variable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -472,7 +479,7 @@ def _agent(value: str) -> str:
 
 
 class Signing(BaseModel):
-    """Whether requests are signed (RFC 9421, Web Bot Auth), by which keys, and where sites find those."""
+    """Signing of requests (RFC 9421, Web Bot Auth): by which keys, and where sites find those."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -481,8 +488,6 @@ class Signing(BaseModel):
     seconds: Annotated[int, Field(ge=10, le=86_400)] = 60
     form: Literal["dictionary", "string"] = "dictionary"
 
-
-# What is wrong with a setting, in plain sentences with its place in the file.
 
 EXAMPLES = {
     "Politeness": "delay: 1s",
@@ -523,7 +528,8 @@ def _with_given(mistake: Mistake) -> str:
     message, given = mistake.sentence, mistake.given
     if mistake.kind == "int_parsing" and re.fullmatch(r"[0-9.]+e[0-9]+", str(given)):
         message += " (YAML reads 1e6 as text: write 1000000 or 1.0e+6)"
-    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET:
+    misplaced = mistake.place.startswith("credentials")  # a secret is soon in the wrong line
+    if mistake.kind == "missing" or not mistake.place or mistake.name in SECRET or misplaced:
         return message
     if mistake.name == "database" and isinstance(given, str):
         given = without_password(given)
@@ -549,7 +555,7 @@ class _Section(BaseModel):
 
 
 class Politeness(_Section):
-    """How one host is asked."""
+    """Manners towards one host."""
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
@@ -557,7 +563,7 @@ class Politeness(_Section):
 
 
 class Fetching(_Section):
-    """How one request is made."""
+    """Bounds of one request."""
 
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
@@ -567,14 +573,14 @@ class Fetching(_Section):
 
 
 class ReadingAnswers(_Section):
-    """What reading one answer may cost, in a process of its own."""
+    """Cost that reading one answer may have, in a process of its own."""
 
     deadline: Annotated[Duration, Field(gt=0, le=LIMITS.max_deadline)] = 5.0
     memory_mb: Annotated[int, Field(le=LIMITS.max_megabytes), AfterValidator(megabytes)] = 128
 
 
 class SignalsSection(_Section):
-    """Where hints of change come from and what they may cost."""
+    """Sources of hints of change, and what they may cost."""
 
     share: Share = 0.25
     delay: Duration = 0.0
@@ -593,7 +599,7 @@ class Discover(_Section):
 
 
 class DigestSection(_Section):
-    """What counts as a change on the pages whose URL the pattern matches."""
+    """Rule of what counts as a change on the pages whose URL the pattern matches."""
 
     pattern: str = "*"
     mode: Literal["main", "text", "raw"] = "main"
@@ -604,7 +610,7 @@ class DigestSection(_Section):
 
 
 class RetentionSection(_Section):
-    """How much history is kept."""
+    """Extent of the history that is kept."""
 
     days: Annotated[float, Field(gt=0, le=LIMITS.max_days)] = 400
     crawls_per_page: Count = 300
@@ -628,7 +634,7 @@ class ReadThrough(_Section):
 
 
 class Api(_Section):
-    """How the running daemon is reached."""
+    """Addresses of the running daemon, and who may ask there."""
 
     socket: str | None = None
     listen: Annotated[str, BeforeValidator(listen_address)] | None = "127.0.0.1:8642"
@@ -639,7 +645,7 @@ class Api(_Section):
 
 
 class Log(_Section):
-    """What is logged, and how."""
+    """Level and form of the log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
@@ -655,6 +661,7 @@ class Settings(_Section):
     importance: Literal["list", "requests"] = "list"
     significance: bool = False
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
+    processes: Processes = 1
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
     allow_private: Annotated[list[Network], Texts] = []
@@ -708,17 +715,17 @@ class Settings(_Section):
         return self
 
     def control_socket(self) -> Path:
-        """Where the running daemon of these settings is asked: beside its SQLite file, or in the runtime directory.
+        """Path of the daemon's control socket: beside its SQLite file, or in the runtime directory.
 
-        Unix sockets have short paths, and a daemon started by hand has no runtime directory: both get a name in the
-        temporary directory that follows from the database.
+        A daemon on PostgreSQL that was started by hand has no runtime directory: its socket has a name in the
+        temporary directory that follows from the database, as one beside a file of a very long name.
         """
         if self.api.socket is not None:
             return Path(self.api.socket)
         if self.database.startswith("sqlite:///"):
             path = Path(self.database.removeprefix("sqlite:///") + ".sock").absolute()
             place = str(path)
-            if len(place.encode()) <= LIMITS.max_socket:
+            if len(os.fsencode(path.name)) <= LIMITS.max_socket_name:
                 return path
         else:
             place = without_password(self.database)
@@ -734,6 +741,24 @@ class Settings(_Section):
     def key_file(self) -> Path:
         """Returns where the keys are kept that requests are signed with."""
         return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
+
+    def server_folder(self) -> Path | None:
+        """Returns where `crawld run --processes` keeps its own PostgreSQL; None where the database is one anyway."""
+        return self._beside("postgres") if self.database.startswith("sqlite:///") else None
+
+    def in_use(self) -> "Settings":
+        """These settings with the database that is in use: the own PostgreSQL where the SQLite file was left for one.
+
+        What lies beside the SQLite file stays there: control socket, token, keys.
+        """
+        folder = self.server_folder()
+        address = None if folder is None else _read_if_there(folder / SERVER_ADDRESS)
+        if not address:
+            return self
+        api = {"socket": str(self.control_socket()), "token_file": str(self.token_file())}
+        parts = {"api": api, "signing": {"key_file": str(self.key_file())}}
+        copied = {name: getattr(self, name).model_copy(update=update) for name, update in parts.items()}
+        return self.model_copy(update={"database": address, **copied})
 
     def _beside(self, kind: str) -> Path:
         """A file of the daemon's own: beside the SQLite file, or in the service's state directory.
@@ -755,6 +780,19 @@ class Settings(_Section):
         return frozenset(self.api.hosts) | ({host_name(public)} if public else set())
 
 
+SERVER_ADDRESS = "address"
+"""The file in the folder of crawld's own PostgreSQL that holds its URL, once everything is in there."""
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        raise access_refused(file) from None
+
+
 def _absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()
 
@@ -764,6 +802,11 @@ def _name_of(place: str) -> str:
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Settings as they are written, with the database that is in use."""
+    return load_written(path, overrides).in_use()
+
+
+def load_written(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
     """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
 
     A relative `urls` starts where it is named: in the file's directory, or in the command line's working directory.

@@ -1,19 +1,34 @@
-"""Who may use the daemon's files: its own user, and a group where their directory is shared with one."""
+"""Users of the daemon's files: its own user, and a group where their directory is shared with one."""
 
 import grp
 import os
 import pwd
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from crawld.model.errors import AccessError
 
 
 def shared_with_group(directory: Path) -> bool:
-    """Whether a directory is shared with its group: the setgid bit says so, and gives new files that group."""
+    """Tells whether a directory is shared with its group: the setgid bit says so, and gives new files that group."""
     mode = directory.stat().st_mode
     return bool(mode & stat.S_ISGID and mode & stat.S_IXGRP)
+
+
+@contextmanager
+def socket_path(path: Path) -> Iterator[str]:
+    """A path that a Unix socket can be bound to and reached by: one of over 107 bytes goes by its folder (Linux)."""
+    if len(os.fsencode(path)) <= 107 or not hasattr(os, "O_PATH"):
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def access_refused(path: Path) -> AccessError:

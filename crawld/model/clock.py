@@ -31,7 +31,7 @@ def boot() -> float:
 
 
 def wall() -> float:
-    """What this machine's clock shows, in UTC seconds since the epoch; it may be set at any moment."""
+    """Returns what this machine's clock shows, in UTC seconds since the epoch; it may be set at any moment."""
     return time.time()
 
 

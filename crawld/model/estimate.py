@@ -1,9 +1,9 @@
 """An estimate: what we believe of a page, with its evidence; and the histories that estimates are made of."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +85,6 @@ class Estimate:
         return self.heard * (self.alpha + announced) + (1.0 - self.heard) * self.deaf_alpha
 
 
-# An age curve: how much older the copies of a host's pages are than plain time says, by the host's clock.
-
-
 @dataclass(frozen=True, slots=True)
 class AgeCurve:
     """A copy made at `first` + i · `step` is `extra[i]` seconds older than plain time says (younger, where negative).
@@ -112,25 +109,28 @@ class AgeCurve:
         return tuple(float(self.packed[at : at + LIMITS.width]) for at in range(0, len(self.packed), LIMITS.width))
 
 
-# How often a page changes, as a person reads it: an interval and how sure we are, in one unit.
-
 LIKELY = (0.1, 0.9)
 """Between these quantiles of the posterior lies what is called likely."""
 
 
-def format_rate_of_change(page: Mapping[str, Any], *, brief: bool = False) -> str:
+def format_rate_of_change(
+    mean: float | None,
+    shape: float | None = None,
+    rate: float | None = None,
+    evidence: int | None = None,
+    *,
+    brief: bool = False,
+) -> str:
     """`every 5.4 min, likely 3-12 min`; what only the prior says is called a guess.
 
-    `page` has the mean `change_rate`, and where they are known the posterior's `shape` and `rate` and its evidence.
+    `shape` and `rate` are the posterior's, as far as they are known, and `evidence` the revisits it rests on.
     """
-    mean = page["change_rate"]
     if mean is None:
         return "–" if brief else "not known yet"
     if mean <= 0:
         return "never"
     text = f"every {format_duration(1 / mean)}"
-    shape, rate = page.get("shape"), page.get("rate")
-    if not page.get("evidence"):
+    if not evidence:
         return f"{text} (guess)" if brief else f"{text} (a guess: no revisit has shown it yet)"
     if brief or shape is None or rate is None:
         return text

@@ -1,4 +1,4 @@
-"""What one HTTP request brought: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
+"""Outcomes of one HTTP request: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Purpose(StrEnum):
 
 
 class Use(StrEnum):
-    """What a slot was spent on: the purpose of its request, or for a further request of a visit what that was for."""
+    """Use of a slot: the purpose of its request, or for a further request of a visit what that was for."""
 
     PAGE = "page"
     AUDIT = "audit"
@@ -78,7 +78,7 @@ TURNED_AWAY = (
 
 
 class Scope(StrEnum):
-    """Whom trouble speaks of: the page alone, or everything its host serves."""
+    """Extent of trouble: the page alone, or everything its host serves."""
 
     PAGE = "page"
     HOST = "host"
@@ -100,15 +100,16 @@ class Request(NamedTuple):
     cookie: str = ""  # what the redirects that led here have set
     use: Use | None = None  # where it is not the purpose that says what the slot is spent on
     bare: bool = False  # no credentials go along: another origin led here
+    copy: bytes | None = None  # the hash of the page's copy: what has the same bytes was looked at before
 
     @property
     def spent_on(self) -> Use:
-        """What the request's slot is spent on."""
+        """Returns what the request's slot is spent on."""
         return self.use or _USE_OF[self.purpose]
 
 
 class Validators(NamedTuple):
-    """What an address sent with a copy, to ask that very address whether it is still the same."""
+    """Validators that an address sent with a copy, to ask that very address whether it is still the same."""
 
     url: str
     etag: str | None
@@ -125,6 +126,7 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names
     wire_bytes: int = 0
     duration: float = 0.0
+    raw: bytes | None = None  # the hash of the body, where the request named a copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +169,9 @@ def outcome_name(outcome: Outcome) -> str:
     return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"
 
 
-# What is known of a robots.txt: what one reading of it said to us, and what is remembered of it.
-
-
 @dataclass(frozen=True, slots=True)
 class RobotsReading:
-    """What one robots.txt says to one crawler."""
+    """Rules of one robots.txt for one crawler."""
 
     crawl_delay: float | None
     sitemaps: Sequence[str]
@@ -182,7 +181,7 @@ class RobotsReading:
 
 @dataclass(frozen=True, slots=True)
 class RobotsState:
-    """What is remembered of one robots.txt, over a restart too. Times are UTC seconds."""
+    """Memory of one robots.txt, over a restart too. Times are UTC seconds."""
 
     origin: str
     agent: str  # the product token that the rules are for

@@ -84,7 +84,7 @@ def mistakes(error: ValidationError, model: type[BaseModel], examples: Mapping[s
 
 
 def _of_another_kind(mistake: Any) -> bool:
-    """Whether a list was compared with the words that may stand in its place: the list's own mistakes are named."""
+    """Tells whether a list was compared with words that may stand in its place: the list's mistakes are named."""
     tag = mistake["loc"][-1] if mistake["loc"] else None
     return isinstance(mistake.get("input"), list) and isinstance(tag, str) and tag.startswith("literal[")
 
@@ -183,7 +183,7 @@ def _number(kind: str, facts: Mapping[str, Any], field: FieldInfo | None) -> str
 
 
 def _has(annotation: Any, kind: type) -> bool:
-    """Whether the annotation allows values of the type."""
+    """Tells whether the annotation allows values of the type."""
     return annotation is kind or any(_has(part, kind) for part in get_args(annotation))
 
 

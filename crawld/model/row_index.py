@@ -31,8 +31,7 @@ class RowIndex:
         return self.get(page_id) is not None
 
     def __getitem__(self, page_id: int) -> int:
-        row = self.get(page_id)
-        if row is None:
+        if (row := self.get(page_id)) is None:
             raise KeyError(page_id)
         return row
 
@@ -82,6 +81,7 @@ class PageRows:
 
     def __init__(self) -> None:
         self._index = RowIndex()
+        self.get = self._index.get
         self._free: list[int] = []
         self.size = 0  # rows ever handed out: columns must be as long
         self.page_id: Ints = np.zeros(0, dtype=np.int64)  # by row; -1 where it is free
@@ -91,10 +91,6 @@ class PageRows:
 
     def __getitem__(self, page_id: int) -> int:
         return self._index[page_id]
-
-    def get(self, page_id: int) -> int | None:
-        """The row of a page, or None if it has none."""
-        return self._index.get(page_id)
 
     def ids(self) -> Ints:
         """The ids of all pages."""

@@ -1,9 +1,10 @@
-"""What a page may be used for: the statements of its site, each with where it was made, and what follows from them.
+"""Uses that a page allows: the statements of its site, each with where it was made, and what follows from them.
 
 A use is denied where any statement denies it, allowed where one allows it and none denies it, and open where nothing is
 said (docs/usage.md).
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +23,7 @@ LIMITS = UsageLimits()
 
 
 class PageUse(StrEnum):
-    """What consumers do with a page."""
+    """Use that consumers make of a page."""
 
     SEARCH = "search"  # show it in search results
     AI_INPUT = "ai-input"  # give it to a model as input: answers, summaries, retrieval
@@ -30,7 +31,7 @@ class PageUse(StrEnum):
 
 
 class SaidIn(StrEnum):
-    """Where a site makes a statement of a page."""
+    """Place in which a site makes a statement of a page."""
 
     ROBOTS_SIGNAL = "robots.txt Content-Signal"
     ROBOTS_USAGE = "robots.txt Content-Usage"
@@ -42,30 +43,40 @@ class SaidIn(StrEnum):
     META = "meta robots"
     LINK_ELEMENT = "link element"
 
+    @property
+    def in_headers(self) -> bool:
+        """Tells whether it stands in the headers of the page's answer."""
+        return self in {SaidIn.SIGNAL, SaidIn.USAGE, SaidIn.ROBOTS_TAG, SaidIn.LINK}
 
-IN_HEADERS = frozenset({SaidIn.SIGNAL, SaidIn.USAGE, SaidIn.ROBOTS_TAG, SaidIn.LINK})
-IN_HEAD = frozenset({SaidIn.META, SaidIn.LINK_ELEMENT})
-LICENSES = frozenset({SaidIn.ROBOTS_LICENSE, SaidIn.LINK, SaidIn.LINK_ELEMENT})
+    @property
+    def in_head(self) -> bool:
+        """Tells whether it stands in the head of the page's markup."""
+        return self in {SaidIn.META, SaidIn.LINK_ELEMENT}
+
+    @property
+    def is_license(self) -> bool:
+        """Tells whether it names a licence."""
+        return self in {SaidIn.ROBOTS_LICENSE, SaidIn.LINK, SaidIn.LINK_ELEMENT}
+
+
 Statement = tuple[SaidIn, str]
 """Where something is said, and what."""
-_EVERY = tuple(PageUse)
-_AI = (PageUse.AI_INPUT, PageUse.AI_TRAIN)
 CATEGORIES: Mapping[str, Sequence[PageUse]] = {
     "search": (PageUse.SEARCH,),
     "ai-input": (PageUse.AI_INPUT,),
     "ai-train": (PageUse.AI_TRAIN,),
     "train-ai": (PageUse.AI_TRAIN,),
     "train-genai": (PageUse.AI_TRAIN,),
-    "ai": _AI,
+    "ai": (PageUse.AI_INPUT, PageUse.AI_TRAIN),
     "ai-use": (PageUse.AI_INPUT,),
-    "bots": _EVERY,
-    "all": _EVERY,
+    "bots": tuple(PageUse),
+    "all": tuple(PageUse),
 }
 """Categories of Content-Signal and Content-Usage by what they say of; others are passed on and decide nothing."""
 DENIALS: Mapping[str, Sequence[PageUse]] = {
     "noindex": (PageUse.SEARCH,),
     "nosnippet": (PageUse.AI_INPUT,),
-    "noai": _AI,
+    "noai": (PageUse.AI_INPUT, PageUse.AI_TRAIN),
     "noml": (PageUse.AI_TRAIN,),
 }
 """What robots' directives deny."""
@@ -74,7 +85,7 @@ YES, NO = frozenset({"yes", "y", "?1", "1", "true"}), frozenset({"no", "n", "?0"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a page may be used for. None: nothing is said."""
+    """Uses that a page allows. None: nothing is said."""
 
     search: bool | None = None
     ai_input: bool | None = None
@@ -85,7 +96,7 @@ class Usage:
     said: Sequence[tuple[str, str]] = field(default=())  # where, and what
 
     def allows(self, use: PageUse) -> bool:
-        """Whether nothing denies the use."""
+        """Tells whether nothing denies the use."""
         return self._of(use) is not False
 
     @property
@@ -124,7 +135,7 @@ NOTHING_SAID = Usage()
 
 @lru_cache(1024)
 def usage_of(said: tuple[Statement, ...]) -> Usage:
-    """What follows from the statements."""
+    """Returns what follows from the statements."""
     if not said:
         return NOTHING_SAID
     votes: dict[PageUse, bool] = {}
@@ -132,7 +143,7 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
     for place, text in said:
         if place in {SaidIn.META, SaidIn.ROBOTS_TAG}:
             directives |= {word.strip() for word in text.split(",")}
-        elif place not in LICENSES:
+        elif not place.is_license:
             for use, allowed in _preferences(text):
                 votes[use] = allowed and votes.get(use, True)
     for word in directives:
@@ -143,17 +154,15 @@ def usage_of(said: tuple[Statement, ...]) -> Usage:
         ai_train=votes.get(PageUse.AI_TRAIN),
         noarchive=bool(directives & {"noarchive", "nocache"}),
         nosnippet="nosnippet" in directives,
-        license=next((text for place, text in said if place in LICENSES), None),
+        license=next((text for place, text in said if place.is_license), None),
         said=tuple((place.value, text) for place, text in said),
     )
 
 
 def _preferences(text: str) -> Iterable[tuple[PageUse, bool]]:
-    """What a list of `name=value` says; where one name comes twice, the last counts, and parameters say nothing."""
+    """Yields the pairs of a list of `name=value`, however parted; of a name that comes twice the last counts."""
     found: dict[PageUse, bool] = {}
-    for part in text.split(",")[:50]:
-        name, _, value = part.partition(";")[0].partition("=")
-        word = value.strip().lower()
+    for name, word in re.findall(r'([a-z-]+)\s*=\s*"?(\??[a-z0-9]+)', text.lower())[:50]:
         if word in YES | NO:
-            found |= dict.fromkeys(CATEGORIES.get(name.strip().lower(), ()), word in YES)
+            found |= dict.fromkeys(CATEGORIES.get(name, ()), word in YES)
     return found.items()

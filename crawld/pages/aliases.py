@@ -100,7 +100,7 @@ class Aliases:
         self._scheduler.lift(alias, float("-inf"))
 
     def doubted(self, alias: int) -> bool:
-        """Whether an address is to be a page of its own, because the page it stood for is not kept or moved to it."""
+        """Tells whether an address becomes a page of its own: the page it stood for is not kept or moved to it."""
         return not self.merges or alias in self._doubted or self.of(alias) is None
 
     def drop(self, page_ids: Iterable[int], *, retired: bool) -> None:
@@ -153,7 +153,7 @@ class Aliases:
         return None if found == identity(page.url) else found
 
     def worth_a_look(self, page_id: int, target: str) -> bool:
-        """Whether to look whether a page is what it claims: a claim that proved wrong is looked at ever less often."""
+        """Tells whether to check what a page claims; a claim that proved wrong is checked ever less often."""
         known, proved, looks = self._claims.get(page_id, ("", 0, 0))
         if known != target:
             known, proved, looks = target, 0, 0

@@ -1,4 +1,4 @@
-"""Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
+"""The set of pages: brings the store, the pages in memory and the scheduler to the same list."""
 
 import asyncio
 import ctypes
@@ -38,9 +38,28 @@ class PageSetLimits:
     young_objects: int = 10_000
     """New objects between two looks of the garbage collector; at Python's own 700 they take a tenth of a busy
     daemon."""
+    mapped_bytes: int = 1 << 20
+    """Size from which glibc maps a block by itself and unmaps it once free; left alone, it raises this to 32 MB."""
+    heaps: int = 2
+    """Heaps that the threads share; glibc's own eight for each core each keep what was freed within them."""
 
 
 LIMITS = PageSetLimits()
+
+_MAPPED, _HEAPS = -3, -8  # M_MMAP_THRESHOLD and M_ARENA_MAX of glibc's malloc.h
+
+
+def bound_waste() -> None:
+    """Have freed memory given back to the system, and the garbage collector run seldom.
+
+    Columns of a million pages are copied now and then, in several threads; without this a third of the daemon's memory
+    were holes that such copies left.
+    """
+    gc.set_threshold(LIMITS.young_objects)
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        tune(_MAPPED, LIMITS.mapped_bytes)
+        tune(_HEAPS, LIMITS.heaps)
 
 
 def give_back() -> None:
@@ -72,7 +91,7 @@ class PageSet:
         """`on_listed` is told of pages that links alone had kept before they were listed."""
         self._index = index
         self.aliases = aliases or Aliases(pages, scheduler, index)
-        self._unindexed: list[int] = []  # ids of pages
+        self._unindexed: Ints = np.zeros(0, dtype=np.int64)  # ids of pages
         self._store = store
         self._pages = pages
         self._scheduler = scheduler
@@ -106,7 +125,7 @@ class PageSet:
         Where the clock was set back meanwhile, crawls are from the future: their pages wait as if crawled now, and the
         age of their copies is unknown.
         """
-        gc.set_threshold(LIMITS.young_objects)
+        bound_waste()
         gc.freeze()  # what stays is left out of later collections, which would stop the loop to look through it
         count = await self._restore(now)
         gc.freeze()
@@ -134,7 +153,7 @@ class PageSet:
         self._put_aliases(aliases)
         for host, curve in (await self._store.age_curves()).items():
             self._scheduler.set_age_curve(self._gate.host_of_pages(host), curve)
-        self._unindexed = self._pages.ids()
+        self._unindexed = self._scheduler.ids()
         _check_clock(newest, now)
         return count
 
@@ -230,15 +249,15 @@ class PageSet:
     @property
     def indexed(self) -> bool:
         """Tells whether signals can find every page that was restored."""
-        return not self._unindexed
+        return not len(self._unindexed)
 
     async def index(self) -> None:
         """Let signals find the restored pages, a few at a time, so that a million of them delay no slot."""
-        while self._unindexed:
-            some = self._unindexed[-LIMITS.indexed_at_once :]
+        while len(self._unindexed):
+            some = self._unindexed[-LIMITS.indexed_at_once :].tolist()
             self._index.put([page for page_id in some if (page := self._pages.get(page_id)) is not None])
             self.aliases.more_listed()
-            del self._unindexed[-LIMITS.indexed_at_once :]
+            self._unindexed = self._unindexed[: -LIMITS.indexed_at_once]
             await asyncio.sleep(LIMITS.index_pause)
         await asyncio.to_thread(give_back)
 

@@ -67,8 +67,7 @@ class PackedPages:
 
     def get(self, page_id: int) -> Page | None:
         """The page, or None if it is not here."""
-        row = self._rows.get(page_id)
-        if row is None:
+        if (row := self._rows.get(page_id)) is None:
             return None
         begin, host = self._sites[self._site[row]]
         start = self._start[row]
@@ -163,10 +162,11 @@ class Pages:
     def __init__(self, sites: Iterable[str] = ()) -> None:
         self._sites = sorted(map(identity, sites), key=len, reverse=True)  # the closest first
         self._in_site: Counter[str] = Counter()
+        self._unvisited: Counter[str] = Counter()  # of those in a site
         self._pages = PackedPages()
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
-        self._answered: Counter[str] = Counter()  # of those on a host
+        self.answered_on_host: Counter[str] = Counter()  # pages that answered when they were last asked
         self._failures: dict[int, int] = {}
         self._turned_away: dict[int, Trouble] = {}
         self._away: Counter[tuple[str, Trouble]] = Counter()  # of those, by origin
@@ -175,8 +175,7 @@ class Pages:
         return len(self._pages)
 
     def __getitem__(self, page_id: int) -> Page:
-        page = self._pages.get(page_id)
-        if page is None:
+        if (page := self._pages.get(page_id)) is None:
             raise KeyError(page_id)
         return page
 
@@ -206,6 +205,10 @@ class Pages:
         """Returns how many pages of a site are kept fresh."""
         return self._in_site[site]
 
+    def unvisited_in_site(self, site: str) -> int:
+        """Returns how many pages of a site were never crawled."""
+        return self._unvisited[site]
+
     def count_hosts(self) -> int:
         """Returns how many hosts have pages."""
         return len(self._on_host)
@@ -218,10 +221,6 @@ class Pages:
         """Returns how many pages of a host are being asked: neither gone nor forbidden."""
         return self._on_host[host] - self._not_asked[host]
 
-    def answered_on_host(self, host: str) -> bool:
-        """Tells whether any page of a host answered when it was last asked."""
-        return self._answered[host] > 0
-
     def put(self, page: Page, state: PageState = PageState.WAITING, failures: int = 0) -> None:
         """Take a page in, or over its new importance."""
         self.put_all([page], [state], [failures])
@@ -232,7 +231,7 @@ class Pages:
             if page.id not in self._pages:
                 self._on_host[page.host] += 1
                 self._count_state(page.host, None, state)
-                self._count_site(page.url, 1)
+                self._count_site(page.url, 1, state is PageState.WAITING)
         self._pages.put(pages, states)
         self._failures |= {page.id: count for page, count in zip(pages, failures, strict=True) if count}
 
@@ -244,7 +243,7 @@ class Pages:
             if not self._on_host[page.host]:
                 del self._on_host[page.host]
             self._count_state(page.host, self._pages.state(page.id), None)
-            self._count_site(page.url, -1)
+            self._count_site(page.url, -1, -(self._pages.state(page.id) is PageState.WAITING))
             self._failures.pop(page.id, None)
             self._note_turned_away(page, None)
         self._pages.remove([page.id for page in here])
@@ -255,16 +254,19 @@ class Pages:
         if page is None or before is state:
             return False
         self._count_state(page.host, before, state)
+        if PageState.WAITING in (before, state):
+            self._count_site(page.url, 0, 1 if state is PageState.WAITING else -1)
         self._pages.change_state(page_id, state)
         return True
 
-    def _count_site(self, url: str, change: int) -> None:
+    def _count_site(self, url: str, change: int, unvisited: int) -> None:
         if (site := self.site_of(url)) is not None:
             self._in_site[site] += change
+            self._unvisited[site] += unvisited
 
     def _count_state(self, host: str, before: PageState | None, after: PageState | None) -> None:
         """Count a page of the host under its new state instead of the old one; None: it is not there."""
-        for states, count in ((NOT_ASKED, self._not_asked), (ANSWERED, self._answered)):
+        for states, count in ((NOT_ASKED, self._not_asked), (ANSWERED, self.answered_on_host)):
             change = (after in states) - (before in states)
             if change:
                 count[host] += change
@@ -318,14 +320,17 @@ class Pages:
         address of a page, is asked again now and then. An audit comes out of turn: where it finds a page as bad as it
         was, the wait does not grow.
         """
-        page = self._pages.get(page_id)
-        if page is None:
+        before = self._pages.state(page_id)
+        if before is None:
             return -math.inf
-        self.change_state(page_id, state)
-        self._note_turned_away(page, trouble if trouble in TURNED_AWAY_WAITS else None)
+        if before is not state:
+            self.change_state(page_id, state)
+        if trouble in TURNED_AWAY_WAITS or page_id in self._turned_away:
+            self._note_turned_away(self[page_id], trouble if trouble in TURNED_AWAY_WAITS else None)
         if state is PageState.LIVE:
             self._failures.pop(page_id, None)
-        elif not audit or page_id not in self._failures:
+            return -math.inf
+        if not audit or page_id not in self._failures:
             self._failures[page_id] = self._failures.get(page_id, 0) + 1
         return self.wait_after(page_id, state, at)
 

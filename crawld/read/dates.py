@@ -101,7 +101,7 @@ class Claim:
 
     @property
     def usable(self) -> bool:
-        """Whether the claimed time may be compared with ours."""
+        """Tells whether the claimed time may be compared with ours."""
         return self.reason is None
 
 

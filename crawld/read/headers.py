@@ -1,7 +1,7 @@
 """Values of HTTP headers: when to come back, how long to keep, which type and charset."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from crawld.read.dates import parse_mail_date
@@ -27,16 +27,28 @@ VALIDATORS = {"etag": 1_024, "last-modified": 128}
 
 
 def plain_headers(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored."""
-    values: dict[str, list[str]] = {}
-    for name, value in fields:
-        if len(name) <= LIMITS.max_field_name:
-            values.setdefault(name.lower(), []).append(value)
-    plain = {}
-    control = re.compile("[\x00-\x1f\x7f-\x9f]+")
-    for name, given in values.items():
+    """Headers by lower-case name, repeated ones joined, short enough and with nothing but text that can be stored.
+
+    An empty part ends a line of `X-Robots-Tag`: the name of a robot counts up to there.
+    """
+    plain: dict[str, str] = {}
+    odd = False
+    for spelt, value in fields:
+        if len(spelt) <= LIMITS.max_field_name:
+            name = spelt.lower()
+            between = ", , " if name == "x-robots-tag" else ", "
+            plain[name] = joined = value if name not in plain else f"{plain[name]}{between}{value}"
+            longest = VALIDATORS.get(name, LIMITS.max_value)
+            odd = odd or len(joined) > longest or not joined.isascii() or not joined.isprintable()
+    return _kept(plain) if odd else plain
+
+
+def _kept(values: Mapping[str, str]) -> dict[str, str]:
+    """Headers of which some are long, or hold characters that are not stored."""
+    plain, control = {}, re.compile("[\x00-\x1f\x7f-\x9f]+")
+    for name, value in values.items():
         longest = VALIDATORS.get(name)
-        text = _storable(", ".join(given)[: LIMITS.max_value if longest is None else longest + 1])
+        text = _storable(value[: LIMITS.max_value if longest is None else longest + 1])
         if longest is None:
             plain[name] = control.sub(" ", text)
         elif len(text) <= longest and not control.search(text):

@@ -55,7 +55,7 @@ class FileForm(StrEnum):
 
     @property
     def is_feed(self) -> bool:
-        """Whether entries come and go: a feed names the latest pages, a sitemap all of them."""
+        """Tells whether entries come and go: a feed names the latest pages, a sitemap all of them."""
         return self in {FileForm.RSS, FileForm.ATOM, FileForm.JSON}
 
 
@@ -135,7 +135,7 @@ class Addresses:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the file has had its share: no address is looked at any more."""
+        """Tells whether the file has had its share: no address is looked at any more."""
         return self._left <= 0 or self._characters_left <= 0
 
     def locate(self, text: str, base: str | None = None) -> str | None:

@@ -268,7 +268,7 @@ class RuleMatcher:
         self.size = 1_000 + len(unpacked) + 250 * len(self._wildcards)  # bytes of memory, about
 
     def allows(self, url: str) -> bool:
-        """Whether the URL may be asked for."""
+        """Tells whether the URL may be asked for."""
         path = path_of(url)
         if path == "/robots.txt":
             return True
@@ -344,7 +344,7 @@ class Meter:
 
     @property
     def over(self) -> bool:
-        """Whether there was too much of it."""
+        """Tells whether there was too much of it."""
         return self.steps > LIMITS.max_steps
 
     def charge(self, piece: bytes) -> None:

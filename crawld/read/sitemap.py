@@ -156,7 +156,7 @@ def _read_text(body: bytes, url: str) -> Listing:
 
 
 def _take_line(line: str, addresses: Addresses, entries: list[Entry]) -> bool:
-    """Whether the line was blank or brought an entry."""
+    """Tells whether the line was blank or brought an entry."""
     line = line.strip("\ufeff \t\r\n")
     if not line:
         return True

@@ -36,7 +36,7 @@ FORMAT = UrlListFormat()
 class ListedPages:
     """Pages that a list named before: which line names each as it is kept, by hashes of 64 bits.
 
-    Hashes are this process's own, so that nobody can write two lines of one hash.
+    Hashes are this process's own, so that a list cannot be made to hold two lines of one hash.
     """
 
     def __init__(self, ids: NDArray[np.int64], lines: NDArray[np.int64], identities: NDArray[np.int64]) -> None:
@@ -124,7 +124,7 @@ def read_url_list(body: bytes) -> UrlList:
 
 
 def _is_single_header(line: str) -> bool:
-    """Whether a line is the header of a list of a single column."""
+    """Tells whether a line is the header of a list of a single column."""
     return line.strip('"').lower() in FORMAT.url_names
 
 

@@ -13,26 +13,27 @@ from crawld.read.robots import Rule, RuleMatcher, pack_rules
 
 
 def directives(words: str) -> Iterable[str]:
-    """The directives of a list, in lower case; of those with a value only the name."""
-    for part in words.split(",")[:100]:
-        word = part.partition(":")[0].strip().lower()
-        if word:
-            yield word
+    """The directives of a list, parted by commas, semicolons or spaces; names alone, in lower case, and no dates."""
+    for part in re.split(r"[,;]", words.lower())[:100]:
+        names, _, value = part.partition(":")
+        for name in () if names.lstrip()[:1].isdigit() else re.findall(r"(?<!\S)[a-z][a-z_-]*(?!\S)", names):
+            yield "nosnippet" if (name, value.strip()) == ("max-snippet", "0") else name
 
 
 def told_in_header(value: str | None, agent: str) -> frozenset[str]:
-    """The directives of `X-Robots-Tag` for us: those for all robots and those after our name."""
+    """The directives of `X-Robots-Tag` for us: those for all robots and those after our name in a line."""
     found: set[str] = set()
-    ours = True
     with_value = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
-    for part in (value or "").split(",")[:100]:
-        head, colon, rest = part.partition(":")
-        word = head.strip().lower()
-        if colon and word not in with_value and " " not in word:  # the name of a robot
-            ours = word == agent.lower()
-            word = rest.partition(":")[0].strip().lower()
-        if ours and word:
-            found.add(word)
+    ours = True
+    for part in re.split(r"[,;]", value or "")[:100]:
+        name, colon, rest = part.partition(":")
+        words = part
+        if not part.strip():  # the end of a line
+            ours = True
+        elif colon and name.strip().lower() not in with_value and not name.lstrip()[:1].isdigit():  # not of a time
+            ours, words = name.strip().lower() == agent.lower(), rest
+        if ours:
+            found.update(directives(words))
     return _spelt_out(found)
 
 
@@ -98,7 +99,7 @@ class RobotsUsage:
 
 
 def _matcher(path: str) -> RuleMatcher | None:
-    """Whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
+    """Tells whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
     packed = None if path in {"", "/", "*", "/*"} else pack_rules([Rule(False, path)])
     return None if packed is None else RuleMatcher(packed)
 

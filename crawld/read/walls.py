@@ -51,7 +51,7 @@ NETWORKS = (
         "Cloudflare",
         (("cf-mitigated", "challenge"), ("cf-mitigated", "block")),
         rb"_cf_chl_opt|cdn-cgi/challenge-platform/h/[a-z]/orchestrate|cf-browser-verification|__cf_chl_|cf_captcha_kind"
-        rb"|jschl[_-]answer|jschl_vc",
+        rb"|jschl[_-]answer|jschl_vc|data-translate=[\"']?block_headline",
         rb"<title>Just a moment\.\.\.|<title>Attention Required! \| Cloudflare|Sorry, you have been blocked"
         rb"|cf-error-code\">10(?:0[678]|1[0-35]|20)<",
     ),
@@ -128,7 +128,10 @@ class _Marks:
     }
     denial_title = (
         rb"(?i:<title>\s*(?:access denied|attention required!|just a moment\.\.\.|pardon our interruption"
-        rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall))"
+        rb"|access to this page has been denied|request unsuccessful|human verification|sucuri website firewall"
+        + "|zugriff verweigert|accès refus|acceso denegado|accesso negato|acesso negado|toegang geweigerd"
+        "|odmowa dostępu|доступ запрещ|アクセスが拒否|访问被拒绝|액세스가 거부".encode()
+        + rb"))"
     )
     denial = compile_linear(denial_title)
     challenge = compile_linear(b"|".join(network.challenge for network in NETWORKS))
@@ -204,7 +207,7 @@ def _visible(body: bytes) -> bytes:
 
 
 def is_login(url: str) -> bool:
-    """Whether an address is one for logging in, by its path or host."""
+    """Tells whether an address is one for logging in, by its path or host."""
     login = re.compile(
         r"log[-_]?in|logon|sign[-_]?in|wp-login\.php|login\.(?:php|aspx|jsp|html|action)|signin\.html|.*-login",
         re.DOTALL,

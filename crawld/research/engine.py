@@ -233,7 +233,7 @@ class Events:
     def __init__(self, world: World, crawler: SimulatedCrawler, steps: Sequence[Bandwidth]) -> None:
         self._crawler = crawler
         self._steps = [(step.start, step.rate) for step in reversed(steps)]
-        self._times, self._told = world.signal_times.tolist(), world.signal_pages.tolist()
+        self._times, self._told = [*world.signal_times.tolist(), np.inf], world.signal_pages.tolist()
         self._claims = world.claims
         self._heard = 0
         self._births = _groups(world.born, world.born > 0)
@@ -246,10 +246,11 @@ class Events:
     @property
     def next(self) -> float:
         """Time of the next event."""
-        signal = self._times[self._heard] if self._heard < len(self._times) else np.inf
-        return min(
-            signal, *(waiting[-1][0] for waiting in (self._steps, self._births, self._deaths) if waiting), np.inf
-        )
+        at: float = self._times[self._heard]
+        for waiting in (self._steps, self._births, self._deaths):
+            if waiting:
+                at = min(at, waiting[-1][0])
+        return at
 
     def tell(self, now: float) -> None:
         """Tell everything that has happened by now."""

@@ -82,11 +82,11 @@ class GitRepository:
 
     def __init__(self, folder: Path, branch: str = "HEAD") -> None:
         self.folder, self.branch = folder, branch
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder}")
         self._git = shutil.which("git")
         if self._git is None:
             raise InputError("git is not installed: install it to read repositories")
-        if not folder.is_dir():
-            raise InputError(f"there is no folder {folder}")
         self._stack = ExitStack()
         try:
             self._output("rev-parse", "--git-dir")

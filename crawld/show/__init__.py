@@ -1,1 +1,1 @@
-"""What people and programs see of a crawl: control, status, charts, metrics, the HTTP API and the dashboard."""
+"""Views of a crawl for people and programs: control, status, charts, metrics, the HTTP API and the dashboard."""

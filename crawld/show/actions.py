@@ -1,4 +1,4 @@
-"""What people and programs do to a crawl, in whose name, and how it is undone.
+"""Actions of people and programs on a crawl: in whose name, and how they are undone.
 
 Each verb is done by the daemon's `Control`, told in a sentence, written to the log and kept with the action that
 undoes it: so undoing is doing, and is logged like everything else.
@@ -18,14 +18,14 @@ from crawld.model.url import host_of
 from crawld.model.web import Clock
 from crawld.pages.list_file import ListNews
 from crawld.read.page.rules import DigestRules, Selector, rule_for
-from crawld.show.report import Explanation, Status
+from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption, Listed
 from crawld.store.settings import Action
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What came of reading the settings and the URL list again."""
+    """Result of reading the settings and the URL list again."""
 
     applied: Sequence[str] = ()  # settings that took effect
     waiting: Sequence[str] = ()  # settings that wait for a restart
@@ -51,13 +51,13 @@ class Steered:
     """A host after it was steered."""
 
     state: HostState
-    spacing: float  # seconds between two requests, whoever set it
+    spacing: float  # seconds between two requests
     kept: bool  # whether it is in the database; otherwise it is written once the store can write
 
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What became of a page that was asked for now.
+    """Result of asking for a page now.
 
     `state` is crawled, waiting (it is asked as soon as its host may be), refused (robots.txt forbids it), or unknown
     (it is not on the list); `sentence` says so to people.
@@ -94,7 +94,7 @@ Done = tuple[str, Any, Undo]
 
 
 class Control(Protocol):
-    """What an operator can ask of a running daemon; changes in a person's name go through `actions`."""
+    """Everything an operator can ask of a running daemon; changes in a person's name go through `actions`."""
 
     @property
     def actions(self) -> "Actions":
@@ -103,7 +103,7 @@ class Control(Protocol):
     async def status(self) -> Status:
         """Returns what the daemon is doing now."""
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
 
     def healthy(self) -> bool:
@@ -130,7 +130,7 @@ class Control(Protocol):
         """Keep these pages out no longer; the URLs of those that were."""
 
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Who listed these pages, by URL: those that are removed come back from there, unless they are kept out."""
+        """Lists who named these pages, by URL: removed ones come back from there, unless they are kept out."""
 
     async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
         """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
@@ -156,7 +156,7 @@ class Control(Protocol):
 
 
 class ActionStore(Protocol):
-    """What actions are kept in, a daemon's store or a fleet's."""
+    """Store of actions, a daemon's or a fleet's."""
 
     @property
     def healthy(self) -> bool:

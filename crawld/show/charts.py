@@ -31,8 +31,6 @@ class ChartsLimits:
 LIMITS = ChartsLimits()
 
 
-# Axes: where a value is placed, where ticks are and what they say.
-
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 STEPS = (
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
@@ -46,7 +44,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Form(Enum):
-    """What the values of an axis are, which decides how they are written."""
+    """Kind of the values of an axis, which decides how they are written."""
 
     NUMBER = "number"
     SHARE = "share"  # 0 to 1, written as percent
@@ -57,7 +55,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis shows; where an end is not given, the values decide it."""
+    """An axis; where an end is not given, the values decide it."""
 
     label: str = ""
     form: Form = Form.NUMBER
@@ -174,9 +172,6 @@ def _decades(low: float, high: float, most: int) -> list[float]:
     return found[:: math.ceil(len(found) / most)]
 
 
-# What a chart shows, and the same figures as a table.
-
-
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
     """A value and, where they are known, the ends of the interval around it; without a value the line has a gap."""
@@ -193,7 +188,7 @@ class ChartPoint:
 
 
 class Look(Enum):
-    """How a line is drawn."""
+    """Style of a line."""
 
     SOLID = "solid"
     DASHED = "dashed"
@@ -201,7 +196,7 @@ class Look(Enum):
 
 
 class Spread(Enum):
-    """How the interval around a line's points is drawn."""
+    """Style of the interval around a line's points."""
 
     BARS = "bars"
     BAND = "band"
@@ -325,9 +320,6 @@ def _cell(axis: Axis, point: ChartPoint) -> str:
     return f"{axis.text(point.y)} ({axis.text(point.low)} to {axis.text(point.high)})"
 
 
-# A saw-tooth: a value that is set anew at certain times and follows a course in between.
-
-
 def saw_tooth(
     resets: Sequence[float],
     until: float,
@@ -346,36 +338,37 @@ def saw_tooth(
     return points
 
 
-# The stylesheet of charts: every colour is a variable with a value for light and one for dark.
+def _stylesheet() -> str:
+    """Every colour is a variable with a value for light and one for dark."""
+    light = (
+        "--chart-paper:#fff;--chart-ink:#1d2733;--chart-soft:#5a6675;--chart-grid:#e3e7ec;"
+        "--series-1:#1f6fb2;--series-2:#c2410c;--series-3:#2b7a4b;--series-4:#7c4dbd;--series-5:#a16207;"
+        "--series-6:#0f7c86;--series-7:#be185d;--series-8:#57606d"
+    )
+    dark = (
+        "--chart-paper:#11161d;--chart-ink:#e6ebf1;--chart-soft:#9aa7b5;--chart-grid:#2a333e;"
+        "--series-1:#62aef0;--series-2:#f08b5c;--series-3:#64c38a;--series-4:#b596f0;--series-5:#d9ac45;"
+        "--series-6:#4fc1cc;--series-7:#f07fb1;--series-8:#9aa7b5"
+    )
+    rules = (
+        ".chart text{font:12px system-ui,sans-serif;fill:var(--chart-soft)}.chart .title{font-size:15px;"
+        "font-weight:600;fill:var(--chart-ink)}.chart .paper{fill:var(--chart-paper)}"
+        ".chart line,.chart polyline,.key line"
+        "{vector-effect:non-scaling-stroke}.chart .grid{stroke:var(--chart-grid)}.line{fill:none;stroke-width:2;"
+        "stroke-linejoin:round}.error{stroke-width:1}.dashed{stroke-dasharray:5 4}.band{opacity:.16}.bar{opacity:.85}"
+        ".line.quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}.bar.quiet{fill:var(--chart-grid)}"
+        ".bar.unfinished{opacity:.35;stroke:var(--chart-soft);stroke-dasharray:2 2}"
+        ".marker{stroke:var(--chart-soft);stroke-dasharray:3 3}.event{stroke:var(--chart-soft);stroke-width:1.5;"
+        "opacity:.7}.event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
+    )
+    series = "".join(
+        f".line.s{n}{{stroke:var(--series-{n})}}.mark.s{n},.band.s{n},.bar.s{n}{{fill:var(--series-{n})}}"
+        for n in range(1, LIMITS.colours + 1)
+    )
+    return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}{series}"
 
-LIGHT = (
-    "--chart-paper:#fff;--chart-ink:#1d2733;--chart-soft:#5a6675;--chart-grid:#e3e7ec;"
-    "--series-1:#1f6fb2;--series-2:#c2410c;--series-3:#2b7a4b;--series-4:#7c4dbd;--series-5:#a16207;"
-    "--series-6:#0f7c86;--series-7:#be185d;--series-8:#57606d"
-)
-DARK = (
-    "--chart-paper:#11161d;--chart-ink:#e6ebf1;--chart-soft:#9aa7b5;--chart-grid:#2a333e;"
-    "--series-1:#62aef0;--series-2:#f08b5c;--series-3:#64c38a;--series-4:#b596f0;--series-5:#d9ac45;"
-    "--series-6:#4fc1cc;--series-7:#f07fb1;--series-8:#9aa7b5"
-)
-_SERIES = "".join(
-    f".line.s{n}{{stroke:var(--series-{n})}}.mark.s{n},.band.s{n},.bar.s{n}{{fill:var(--series-{n})}}"
-    for n in range(1, LIMITS.colours + 1)
-)
-RULES = (
-    ".chart text{font:12px system-ui,sans-serif;fill:var(--chart-soft)}.chart .title{font-size:15px;font-weight:600;"
-    "fill:var(--chart-ink)}.chart .paper{fill:var(--chart-paper)}.chart line,.chart polyline,.key line"
-    "{vector-effect:non-scaling-stroke}.chart .grid{stroke:var(--chart-grid)}.line{fill:none;stroke-width:2;"
-    "stroke-linejoin:round}.error{stroke-width:1}.dashed{stroke-dasharray:5 4}.band{opacity:.16}.bar{opacity:.85}"
-    ".line.quiet{stroke:var(--chart-soft);stroke-width:1.5;stroke-dasharray:2 4}.bar.quiet{fill:var(--chart-grid)}"
-    ".bar.unfinished{opacity:.35;stroke:var(--chart-soft);stroke-dasharray:2 2}"
-    ".marker{stroke:var(--chart-soft);stroke-dasharray:3 3}.event{stroke:var(--chart-soft);stroke-width:1.5;"
-    "opacity:.7}.event.strong{stroke:var(--series-2);stroke-width:2.5;opacity:1}"
-) + _SERIES
-STANDALONE = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}"
-"""What a file of its own needs."""
 
-
+STYLESHEET = _stylesheet()
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -412,7 +405,7 @@ def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" {named}>']
     if standalone:
         parts += [
-            f"<title>{escape(chart.title)}</title><style>{STANDALONE}</style>",
+            f"<title>{escape(chart.title)}</title><style>{STYLESHEET}</style>",
             f'<rect class="paper" width="{paper.width}" height="{tall}"/>',
             f'<text x="{paper.left}" y="24" class="title">{escape(chart.title)}</text>',
             *_legend(chart, paper.width - paper.right + 14, paper.top + 8),

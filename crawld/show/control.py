@@ -8,14 +8,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from crawld.choose.host_gate import HostGate
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.asked_pages import Answer, ReadClaim
 from crawld.crawl.loop import Crawler
-from crawld.crawl.reasons import blocked_hosts
 from crawld.crawl.slot_log import bottleneck
 from crawld.model.errors import InputError
-from crawld.model.host import MAX_NAMED, HostState, RobotsFailure, sum_up_turned_away
+from crawld.model.host import (
+    MAX_NAMED,
+    HostsInTrouble,
+    HostState,
+    RobotsFailure,
+    sum_up_troubled,
+    sum_up_turned_away,
+)
 from crawld.model.metrics import HookStanding, MeasuredFreshness
 from crawld.model.page import BY_HAND, Mark, Page, PageState, Wanted
 from crawld.model.signal import SOURCES
@@ -26,7 +34,7 @@ from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
 from crawld.show.forecasts import Forecasts
-from crawld.show.report import Explanation, RobotsUnavailable, Status, StoreStatus
+from crawld.show.report import Explanation, ForecastReport, RobotsUnavailable, Status, StoreStatus
 from crawld.store.pages import Adoption
 
 log = logging.getLogger("crawld")
@@ -88,7 +96,7 @@ class Steering:
         """Returns the same without waiting."""
         status, now = self._crawler.status, self._clock.now()
         measured, chooser = self._crawler.audits.measured(), self._scheduler.chooser
-        store, robots = self._store, self._crawler.robots_failures(now)
+        store, robots = self._store, self._crawler.admission.robots.unavailable(now)
         slots = self._crawler.slots.report(self._clock.monotonic())
         return Status(
             pages=self._scheduler.documents,
@@ -123,13 +131,18 @@ class Steering:
             max_interval_seconds=chooser.pages.intervals.longest,
             hooks=self._hooks(),
             store=StoreStatus(store.healthy, store.trouble, store.trouble_since, store.backlog, store.lost),
-            hosts=blocked_hosts(self._gate, self._pages, now),
+            hosts=self._hosts_in_trouble(now),
             robots_unavailable=RobotsUnavailable(len(robots), [self._tried_again(one) for one in robots[:MAX_NAMED]]),
             turned_away=sum_up_turned_away(self._pages.turned_away()),
             slots=replace(slots, bottleneck=bottleneck(self._scheduler, self._gate, self._pages, self._rate)),
         )
 
-    async def forecast(self, rates: Sequence[float]) -> dict[str, object]:
+    def _hosts_in_trouble(self, now: float) -> HostsInTrouble:
+        """Sums up the hosts with pages that are blocked by the operator, asked us to wait, or are in back-off."""
+        waiting = map(self._gate.export, np.flatnonzero(self._gate.earliest[: self._gate.size] > now).tolist())
+        return sum_up_troubled(((state, self._pages.on_host(state.name)) for state in waiting), now)
+
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
         """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
         return await self._forecasts.report(self._rate, rates, self._crawler.explore_share.share)
 

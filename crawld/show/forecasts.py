@@ -1,12 +1,13 @@
 """Forecasts of a running daemon: computed beside the loop, and kept for a minute."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from crawld.choose.forecast import Forecast, PartForecast, forecast_report
+from crawld.choose.forecast import Forecast, PartForecast, Point
 from crawld.choose.frontier import Scan
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
@@ -17,9 +18,10 @@ from crawld.model.errors import InputError
 from crawld.model.estimate import AgeCurve
 from crawld.model.fetched import Use
 from crawld.model.host import HostState
+from crawld.model.units import format_rate
 from crawld.model.web import Clock
-from crawld.pages.freshness_now import FreshnessNow
-from crawld.pages.status import Counters
+from crawld.pages.status import Counters, FreshnessNow
+from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, SlowHost
 from crawld.store.restoring import StoredPages
 
 
@@ -32,6 +34,9 @@ class ForecastsLimits:
     few_requests: int = 1_000
     """With fewer the share of pages is not measured yet: robots.txt comes first everywhere."""
     max_rates: int = 100
+    tenth: float = 1.1
+    max_hosts: int = 10
+    """Hosts named one by one."""
 
 
 LIMITS = ForecastsLimits()
@@ -39,7 +44,7 @@ LIMITS = ForecastsLimits()
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the settings say about how pages are valued and hosts are asked."""
+    """Settings of how pages are valued and hosts are asked."""
 
     valuation: Valuation | None  # None where the policy goes by rates
     limits: HostLimits
@@ -67,7 +72,7 @@ class StoredScheduler:
 
     def forecast(
         self, bandwidth: float, rates: Sequence[float], spent: Mapping[str, int], now: float, part: float = 1.0
-    ) -> dict[str, object]:
+    ) -> ForecastReport:
         """Returns what that bandwidth and these rates buy, where requests were spent so; takes a while for many pages.
 
         `part` is the share of all pages that these are.
@@ -102,6 +107,70 @@ class StoredScheduler:
         )
 
 
+def forecast_report(
+    forecast: Forecast | PartForecast,
+    bandwidth: float,
+    others: Sequence[float],
+    name: Callable[[int], str],
+    fresh_now: float | None,
+) -> ForecastReport:
+    """Returns what the bandwidth set, a tenth more and others buy; `name` gives the name of a host."""
+    report = ForecastReport(
+        bandwidth=bandwidth,
+        pages=forecast.pages,
+        sampled_pages=forecast.sampled,
+        page_share=forecast.page_share,
+        freshness_now=fresh_now,
+        headline="There are no pages yet.",
+    )
+    if not forecast.pages:
+        return report
+    here, tenth = forecast.at(bandwidth), forecast.at(LIMITS.tenth * bandwidth)
+    rates = [*others] or [share * bandwidth for share in (0.25, 0.5, 2.0, 4.0)]
+    points = {rate: forecast.at(rate) for rate in rates if rate not in (bandwidth, tenth.bandwidth)}
+    points |= {point.bandwidth: point for point in (here, tenth)}
+    return replace(
+        report,
+        headline=headline(here, tenth, fresh_now),
+        expected=_told(here, name),
+        next_tenth=NextTenth(tenth.bandwidth, tenth.freshness, tenth.freshness - here.freshness),
+        points=[_told(points[rate], name) for rate in sorted(points)],
+    )
+
+
+def _told(point: Point, name: Callable[[int], str]) -> ForecastPoint:
+    return ForecastPoint(
+        bandwidth=point.bandwidth,
+        freshness=point.freshness,
+        round_robin=point.round_robin,
+        used=point.used,
+        level=point.level if math.isfinite(point.level) else None,
+        given_up=point.given_up,
+        limited_hosts=len(point.limited),
+        lost_to_politeness=sum(host.costs for host in point.limited),
+        hosts=[SlowHost(**asdict(host) | {"host": name(host.host)}) for host in point.limited[: LIMITS.max_hosts]],
+    )
+
+
+def headline(here: Point, tenth: Point, fresh_now: float | None) -> str:
+    """Sums up a forecast in a sentence: freshness now and in the long run, round robin, and a tenth more."""
+    if here.bandwidth == 0:
+        return "No request may leave: set a bandwidth above 0."
+    held = "" if fresh_now is None else f"{_percent(fresh_now)} of what you care about is current. "
+    rate = format_rate(here.bandwidth)
+    settles = f"At {rate} {_percent(here.freshness)} stays current; round robin would hold about "
+    gain = 100 * (tenth.freshness - here.freshness)
+    more = f"10 % more bandwidth buys {gain:.1f} points" if gain >= 0.05 else "more bandwidth buys next to nothing"
+    return f"{held}{settles}{_percent(here.round_robin)}, and {more}."
+
+
+def _percent(share: float) -> str:
+    """A share in words: all and nothing only where they are meant."""
+    if 0.005 <= share < 0.995 or share in (0, 1):
+        return f"{100 * share:.0f} %"
+    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
+
+
 VISITS = frozenset({Use.PAGE, Use.AUDIT, Use.REDIRECT, Use.SECOND_LOOK, Use.CHECK})
 """What visits to pages consist of; the rest is asked beside them."""
 
@@ -124,7 +193,7 @@ class Forecasts:
         self._one_at_a_time = asyncio.Lock()
         self._made: tuple[float, Forecast] | None = None
 
-    async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> dict[str, object]:
+    async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> ForecastReport:
         """Returns what that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
         if len(others) > LIMITS.max_rates:
             raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {LIMITS.max_rates}")

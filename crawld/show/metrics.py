@@ -16,7 +16,7 @@ from crawld.crawl.loop import Crawler
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
 from crawld.model.web import Clock
-from crawld.pages.freshness_now import FreshnessNow
+from crawld.pages.status import FreshnessNow
 from crawld.store.read_model import SqlReadModel
 
 

@@ -1,4 +1,4 @@
-"""What is said of a crawl: its status, what is wrong with it, and why a page is not crawled just now.
+"""Reports on a crawl: its status, its troubles, forecasts, and why a page is not crawled just now.
 
 Made by the daemon or from the database, and rendered by the commands, the API, the dashboard and the metrics. Field
 names are the keys of the JSON.
@@ -18,6 +18,7 @@ from crawld.model.signal import Source
 from crawld.model.units import format_duration, format_moment, format_rate
 from crawld.model.units import many as _many
 from crawld.model.why import IDLE, ToldReason, Why
+from crawld.store.views import AuditFigures, FollowedLine
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ WhereApplies = Field(exclude_if=_is_none)
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Whether the store writes, and what waits for it."""
+    """State of the store's writer, and what waits for it."""
 
     healthy: bool = True
     trouble: str | None = None
@@ -93,7 +94,7 @@ class RobotsUnavailable:
 
 @dataclass(frozen=True, slots=True)
 class ListenerStatus:
-    """Where the dashboard and API answer, or why they do not."""
+    """Address of the dashboard and API, or why they do not answer."""
 
     address: str | None = None
     trouble: str | None = None
@@ -101,7 +102,7 @@ class ListenerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(JsonReport):
-    """What the daemon, or the workers of a fleet together, are doing now."""
+    """State of the daemon, or of the workers of a fleet together."""
 
     pages: int = 0
     bandwidth: float = 0.0
@@ -152,7 +153,7 @@ class Status(JsonReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(JsonReport):
-    """What the daemon, or the database of a fleet, holds of a page, and why it is not crawled just now."""
+    """State of a page in the daemon, or in the database of a fleet, and why it is not crawled just now."""
 
     url: str
     host: str
@@ -172,8 +173,59 @@ class Explanation(JsonReport):
 
 
 @dataclass(frozen=True, slots=True)
+class SlowHost:
+    """A host whose politeness allows fewer requests per second than its pages are worth, and what that costs."""
+
+    host: str
+    pages: int
+    allowed: float
+    wanted: float
+    freshness: float
+    costs: float  # of the freshness of all pages
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPoint:
+    """Expectation at one bandwidth in the long run."""
+
+    bandwidth: float
+    freshness: float
+    round_robin: float
+    used: float
+    level: float | None  # None where there is only time for what is overdue
+    given_up: int
+    limited_hosts: int
+    lost_to_politeness: float
+    hosts: Sequence[SlowHost]  # the costliest of those that are limited
+
+
+@dataclass(frozen=True, slots=True)
+class NextTenth:
+    """Gain of a tenth more bandwidth."""
+
+    bandwidth: float
+    freshness: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastReport(JsonReport):
+    """Freshness that the bandwidth set, a tenth more and others buy; without pages nothing is expected."""
+
+    bandwidth: float
+    pages: int
+    sampled_pages: int
+    page_share: float
+    freshness_now: float | None
+    headline: str
+    expected: ForecastPoint | None = None
+    next_tenth: NextTenth | None = None
+    points: Sequence[ForecastPoint] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonState:
-    """Whether the daemon answers: running, not_running or not_answering."""
+    """State of the daemon: running, not_running or not_answering."""
 
     state: str = "running"
     pid: int | None = None
@@ -210,31 +262,9 @@ class TroubleReport:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFigures:
-    """How many audits the measured freshness rests on, and over which time."""
-
-    count: int = 0
-    first_at: float | None = None
-    last_at: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LinkFigures:
-    """Figures of a site whose links are followed."""
-
-    host: str
-    pages: int
-    found: int
-    waiting: int
-    refused: int
-    deferred: int
-    depth: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(JsonReport):
-    """What the database and, where it answers, the daemon say of the crawl: what `crawld stats` shows."""
+    """Summary of a crawl from the database and, where it answers, the daemon: what `crawld stats` shows."""
 
     trouble: Sequence[TroubleReport] = ()
     pages: int = 0
@@ -251,8 +281,8 @@ class Summary(JsonReport):
     hosts_in_trouble: HostsInTrouble = field(default_factory=HostsInTrouble)
     turned_away: Mapping[str, SitesTurningAway] = field(default_factory=dict)
     overdue: OverduePages = field(default_factory=OverduePages)
-    audits: AuditFigures = AuditFigures()
-    followed_sites: Sequence[LinkFigures] = ()
+    audits: AuditFigures = field(default_factory=AuditFigures)
+    followed_sites: Sequence[FollowedLine] = ()
     daemon: Status | None = None
     daemon_state: DaemonState = DaemonState()
     max_interval_seconds: float = 0.0

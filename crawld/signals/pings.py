@@ -14,7 +14,7 @@ from crawld.model.signal import KeyCheck, PushAnswer
 from crawld.model.url import host_of_target, identity
 from crawld.read.dates import Claim, DateReader
 from crawld.read.listing import Addresses, load_json
-from crawld.signals.matching import Keys, keys_of
+from crawld.signals.poll_signals import Keys, keys_of
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,20 @@ from crawld.model.fetched import Outcome, Purpose, Request
 from crawld.model.signal import SITEMAPS, Claimed, Signal, Source, sitemap_source
 from crawld.model.url import host_of, host_of_target, origin_of
 from crawld.read.listing import locate
-from crawld.signals.contract import Discoveries, PollResult, Slices
-from crawld.signals.files import LIMITS as FILES_LIMITS
-from crawld.signals.files import File, Origin, restored
-from crawld.signals.listed import EMPTY, Baseline, ListedFile, ListingDifference
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Finding, Known, find_signals
+from crawld.signals.poll_signals import (
+    EMPTY,
+    Baseline,
+    Finding,
+    Known,
+    ListedFile,
+    ListingDifference,
+    PageIndex,
+    Slices,
+    find_signals,
+)
 from crawld.signals.reading import Polled, PollReading, read_answer, site_of
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
+from crawld.signals.schedule import File, Origin, PollSchedule, restored
 from crawld.store.sources import Poll, SourceFile
 
 
@@ -50,12 +56,38 @@ class PolledSourcesLimits:
 LIMITS = PolledSourcesLimits()
 
 
-# An index of sitemaps, walked bit by bit: its files join the schedule one after the other, the latest first.
+@dataclass(frozen=True, slots=True)
+class Discoveries:
+    """Pages that a file lists within the scope of discovery, where that has changed."""
+
+    urls: Sequence[str]  # not kept yet
+    listed: Sequence[int]  # pages that are kept
+    complete: bool  # what was found in this file before and is listed no more has left
+
+
+@dataclass(frozen=True, slots=True)
+class PollResult:
+    """Decisions of a poll: for the store `polls` and `signals`; those that are not stale count."""
+
+    polls: Sequence[Poll]  # the file itself, then those it led to
+    signals: Sequence[Signal] = ()
+    removed: Sequence[str] = ()  # files no longer watched, to be forgotten
+    discoveries: Discoveries | None = None  # None: discovery is off, or nothing came or went
+    elsewhere: Sequence[Claimed] = ()  # changes of pages on other sites, where other workers hold those
+    hubs: Sequence[str] = ()  # WebSub hubs that would push this feed
+    topic: str | None = None
+    summary: str = ""
+    trouble: str | None = None  # why the file told nothing
+
+    @property
+    def news(self) -> bool:
+        """Tells whether the poll brought anything but a file that says what it said before."""
+        return bool(self.signals or self.removed or self.trouble) or self.discoveries is not None
 
 
 @dataclass(frozen=True, slots=True)
 class IndexWalk:
-    """What reading an index led to."""
+    """Outcome of reading an index, whose files join the schedule one after the other, the latest first."""
 
     planned: Sequence[File] = field(default=())  # joined, or brought forward since the index says they changed
     moved: Sequence[File] = field(default=())  # the latter
@@ -106,7 +138,7 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
     speaks_for = (
         (stranger,)
         if stranger
-        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: FILES_LIMITS.max_spoken_for]
+        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: SCHEDULE_LIMITS.max_spoken_for]
     )
     given = index.origin is Origin.CONFIG and stranger is None
     return File(
@@ -123,12 +155,9 @@ def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -
     )
 
 
-# How many lastmods of a site moved together, counted over all its files that were polled within minutes.
-
-
 @dataclass(frozen=True, slots=True)
 class MovedShare:
-    """How much of a file moved in one poll, and how many entries all files of its site list."""
+    """Entries of a file that moved in one poll, and how many all files of its site list."""
 
     moved: int
     listed: int  # entries that could have moved
@@ -159,10 +188,10 @@ class _Moves:
 
 
 class SiteMoves:
-    """The latest moves of every site."""
+    """Lastmods of each site that moved together, over all its files that were polled within minutes."""
 
     def __init__(self) -> None:
-        self._sites: dict[str, _Moves] = {}
+        self.sites: dict[str, _Moves] = {}
 
     def expect(self, site: str, file: str, now: float) -> None:
         """An index says that a file has changed: at least one of its entries has moved."""
@@ -171,8 +200,8 @@ class SiteMoves:
     def source(self, site: str, file: str, share: MovedShare, now: float) -> Source:
         """The source of a poll's signals: by the share that moved in the file, or in the site's files together."""
         if not share.moved:
-            if site in self._sites:
-                self._sites[site].forget(file)
+            if site in self.sites:
+                self.sites[site].forget(file)
             return Source.SITEMAP
         together = self._note(site, file, share.moved, now)
         in_file = sitemap_source(share.moved, share.listed)
@@ -180,11 +209,11 @@ class SiteMoves:
         return max(in_file, in_site, key=SITEMAPS.index)
 
     def _note(self, site: str, file: str, moved: int, now: float) -> int:
-        moves = self._sites.pop(site, None) or _Moves()
+        moves = self.sites.pop(site, None) or _Moves()
         moves.note(file, moved, now)
-        self._sites[site] = moves  # the latest last
-        if len(self._sites) > LIMITS.max_sites:
-            self._sites = dict(list(self._sites.items())[LIMITS.max_sites // 2 :])
+        self.sites[site] = moves  # the latest last
+        if len(self.sites) > LIMITS.max_sites:
+            self.sites = dict(list(self.sites.items())[LIMITS.max_sites // 2 :])
         return moves.total
 
 
@@ -193,14 +222,14 @@ _PURPOSES = {Source.SITEMAP: Purpose.SITEMAP, Source.FEED: Purpose.FEED}
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Which listed URLs may become pages."""
+    """Scope of the listed URLs that may become pages."""
 
     scope: tuple[str, ...]  # identities with which their URLs begin
 
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """What is polled, what is left alone, and which signals are discarded."""
+    """Settings of what is polled and which signals are discarded."""
 
     find_sitemaps: bool = True
     find_feeds: bool = True
@@ -210,8 +239,8 @@ class PollSettings:
     discovery: Discovery | None = None
     others: bool = False  # whether changes that files list on other sites are told: other workers hold those pages
     sites: Sequence[str] = ()  # whose sitemaps are looked for though no page of theirs is known
-    first_wait: float = FILES_LIMITS.first_wait  # seconds between the first two polls of a file
-    shortest_wait: float = FILES_LIMITS.min_wait
+    first_wait: float = SCHEDULE_LIMITS.first_wait  # seconds between the first two polls of a file
+    shortest_wait: float = SCHEDULE_LIMITS.min_wait
 
 
 class PolledSources:
@@ -235,14 +264,12 @@ class PolledSources:
         self._last_success = last_success
         self._settings = settings
         self._moves = SiteMoves()
-        self._precision: dict[tuple[str, Source], float] = {}
+        self.precision: dict[tuple[str, Source], float] = {}
         self._recent: dict[tuple[int, Source], int] = {}  # the stamp last signalled: files may list a page twice
         self._less_recent: dict[tuple[int, Source], int] = {}
         given = (*settings.sites, *settings.given_sitemaps, *settings.given_feeds)
         self.restores = 0  # how often files were taken over that were watched before
         self._given_sites = frozenset(site_of(host_of(url)) for url in given)
-
-    # -- what is watched --------------------------------------------------------------------------------------------
 
     def restore(self, files: Sequence[SourceFile]) -> Sequence[str]:
         """Take over what was watched before a restart, as far as settings and budgets allow; the URLs to be forgotten.
@@ -339,11 +366,9 @@ class PolledSources:
     def appraise(self, host: str, source: Source, precision: float) -> None:
         """Take over what signals of a host and source have proved to be worth: the share of them that was right."""
         if self.schedule.budgets.watches(host):
-            self._precision[host, source] = min(max(precision, 0.0), 1.0)
+            self.precision[host, source] = min(max(precision, 0.0), 1.0)
         else:
-            self._precision.pop((host, source), None)
-
-    # -- polls ------------------------------------------------------------------------------------------------------
+            self.precision.pop((host, source), None)
 
     def due(self, now: float, *, explore: bool = True) -> Iterator[Request]:
         """Polls to send now, by turns of the sites that planted the files; only preferred ones unless to `explore`."""
@@ -457,7 +482,7 @@ class PolledSources:
     def _taken(
         self, file: File, reading: PollReading, listed: ListedFile, difference: ListingDifference, now: float
     ) -> Slices[PollResult]:
-        feed = reading.form is not None and reading.form.is_feed
+        feed = reading.is_feed
         file.source = Source.FEED if feed else Source.SITEMAP  # whatever it was taken for
         file.etag, file.last_modified = reading.etag, reading.last_modified
         file.size = reading.size
@@ -473,7 +498,7 @@ class PolledSources:
         file.stale += len(signals) - useful
         file.discarded += finding.discarded
         file.site_events += finding.is_event
-        worth = self._precision.get((file.host, signals[0].source), 1.0) if useful else 0.0
+        worth = self.precision.get((file.host, signals[0].source), 1.0) if useful else 0.0
         shortest = self._settings.shortest_wait
         file.succeeded(now, worth=max(worth, float(walk.news)), shortest=shortest)
         self.schedule.plan(file)
@@ -520,8 +545,6 @@ class PolledSources:
         if not urls and not finding.vanished:
             return None
         return Discoveries(urls, finding.pages.tolist(), complete)
-
-    # -- statistics -------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[tuple[str, Source], Counter[str]]:
         """By host and source: files, dead, polls, changes, signals, stale, discarded, site_events."""

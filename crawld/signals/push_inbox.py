@@ -17,12 +17,10 @@ import numpy as np
 from crawld.model.fetched import Fetched, Outcome
 from crawld.model.signal import KeyCheck, PushAnswer, Signal, Source
 from crawld.model.url import host_of_target
-from crawld.signals.contract import Slices, at_once
-from crawld.signals.matching import Keys
 from crawld.signals.pings import LIMITS as PINGS_LIMITS
 from crawld.signals.pings import Ping, read_indexnow, read_indexnow_query, read_signals
 from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
-from crawld.signals.poll_signals import Known
+from crawld.signals.poll_signals import Keys, Known, Slices, at_once
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class PushInbox:
 
     known: Known
     _keys: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)  # verdict, and until when it holds
-    _pending: dict[str, tuple[KeyCheck, Keys]] = field(default_factory=dict)  # by host
+    pending: dict[str, tuple[KeyCheck, Keys]] = field(default_factory=dict)  # by host
     _denials: dict[str, tuple[int, float]] = field(default_factory=dict)  # by host: how many in a row, the latest
 
     @property
@@ -106,8 +104,6 @@ class PushInbox:
         known[positions] = True
         return signals, known
 
-    # -- IndexNow ---------------------------------------------------------------------------------------------------
-
     def _judged(self, ping: Ping, check: KeyCheck, now: float) -> Slices[PushAnswer]:
         accepted = PushAnswer(202, {"accepted": len(ping.keys)})
         if not len(self.known.pages.find(ping.keys)[1]):
@@ -118,25 +114,25 @@ class PushInbox:
                 return accepted
             answer = yield from self._answer(ping, now)
             return replace(accepted, signals=answer.signals, unknown=answer.unknown)
-        pending, waiting = self._pending.get(check.host, (check, None))
+        pending, waiting = self.pending.get(check.host, (check, None))
         if pending != check or (waiting is None and not self._may_check(check.host, now, proved=proved)):
             return accepted
         known = np.union1d(ping.keys, waiting) if waiting is not None else ping.keys
-        self._pending[check.host] = (check, known[: PINGS_LIMITS.max_urls])
+        self.pending[check.host] = (check, known[: PINGS_LIMITS.max_urls])
         return replace(accepted, check=check if waiting is None else None)
 
     def _may_check(self, host: str, now: float, *, proved: bool) -> bool:
         """Tells whether the host may be asked for a key: a new one unless it denied many, one it served always."""
         denials, at = self._denials.get(host, (0, -math.inf))
         paused = denials >= LIMITS.max_denials and now < at + LIMITS.denial_holds
-        return len(self._pending) < LIMITS.max_pending and (proved or not paused)
+        return len(self.pending) < LIMITS.max_pending and (proved or not paused)
 
     def key_checked(self, check: KeyCheck, outcome: Outcome, now: float) -> Sequence[Signal]:
         """Take over what asking the host for the key brought: the signals that waited for it, if it vouches.
 
         An answer of another host vouches for nothing, whatever redirect led there.
         """
-        _, keys = self._pending.pop(check.host, (check, None))
+        _, keys = self.pending.pop(check.host, (check, None))
         valid = (
             isinstance(outcome, Fetched)
             and outcome.status == 200

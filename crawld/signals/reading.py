@@ -8,10 +8,9 @@ import numpy as np
 from crawld.model.fetched import GONE_STATUSES, Fetched, FetchFailed, Outcome
 from crawld.model.url import host_of, host_of_target, identity
 from crawld.read.feed import links_of_header
-from crawld.read.listing import Entry, EntryKind, FileForm, Listing, UnreadableError
+from crawld.read.listing import Entry, EntryKind, Listing, UnreadableError
 from crawld.read.sitemap import read_sitemap
-from crawld.signals.listed import ListedFile, ListingDifference, differ, stamp_of
-from crawld.signals.matching import keys_of
+from crawld.signals.poll_signals import ListedFile, ListingDifference, differ, keys_of, stamp_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ def site_of(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What reading an answer needs to know of the file: all of it can be sent to a worker."""
+    """Facts of the file that reading an answer needs: all of them can be sent to a worker."""
 
     url: str
     hosts: frozenset[str] | None  # which it may speak for; None: any
@@ -54,9 +53,9 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class PollReading:
-    """What an answer brought: a listing, nothing new (`unchanged`), or `trouble` in words."""
+    """Content of an answer: a listing, nothing new (`unchanged`), or `trouble` in words."""
 
-    form: FileForm | None = None
+    is_feed: bool = False
     listed: ListedFile | None = None
     difference: ListingDifference | None = None
     children: Sequence[Child] = field(default=())
@@ -75,8 +74,8 @@ class PollReading:
 def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
     """Read a poll's answer. Pure: it runs in a worker.
 
-    A file speaks for the host that finally answered. Where a redirect led to another site, that site was named by
-    nobody who may: it speaks for itself alone, and its hubs are not asked.
+    A file speaks for the host that finally answered. Where a redirect led to another site, no site that may has
+    named it: it speaks for itself alone, and its hubs are not asked.
     """
     if isinstance(outcome, FetchFailed):
         return PollReading(trouble=f"{outcome.trouble}: {outcome.detail}".removesuffix(": "))
@@ -95,7 +94,7 @@ def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
     listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope, own)
     hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
     return PollReading(
-        form=listing.form,
+        is_feed=listing.form.is_feed,
         listed=listed,
         difference=differ(polled.baseline, listed, feed=listing.form.is_feed, complete=listing.complete),
         children=_children(listing, outcome.url),

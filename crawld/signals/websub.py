@@ -15,14 +15,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.url import host_of
-from crawld.signals.contract import Delivery, PollResult, Slices
-from crawld.signals.files import File
-from crawld.signals.polled_sources import PolledSources
+from crawld.signals.poll_signals import Slices
+from crawld.signals.polled_sources import PolledSources, PollResult
 from crawld.signals.reading import PollReading
+from crawld.signals.schedule import File
 from crawld.store.sources import Poll
 
 
@@ -43,6 +44,15 @@ LIMITS = WebsubLimits()
 
 
 _DIGESTS = ("sha1", "sha256", "sha384", "sha512")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A feed that a hub delivered: `read(now)` reads it; it can run in a worker."""
+
+    url: str
+    host: str
+    read: Callable[[float], Any]
 
 
 class Subscriptions:

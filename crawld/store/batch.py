@@ -109,7 +109,7 @@ class PageChange:
         self.state, self.attempt, self.failures = record.state, crawl.at, record.failures
         self.turned_away = crawl.trouble if crawl.trouble in TURNED_AWAY else None
         self.crawls += 1
-        if not crawl.verdict.succeeded:
+        if crawl.verdict is Verdict.FAILED:
             self.failed += 1
             return
         self.success = crawl.at
@@ -262,8 +262,8 @@ def crawl_row(crawl: Crawl) -> Fields:
         crawl.at,
         crawl.verdict.value,
         crawl.status,
-        storable(crawl.trouble),
-        storable(crawl.detail),
+        crawl.trouble and storable(crawl.trouble),
+        crawl.detail and storable(crawl.detail),
         known(crawl.tau),
         crawl.bytes,
         crawl.duration,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy.exc
 from sqlalchemy import (
@@ -24,6 +24,7 @@ from sqlalchemy import (
     column,
     func,
     literal,
+    literal_column,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -67,6 +68,13 @@ async def fetch_on_sqlite(connection: AsyncConnection, sql: str, values: Sequenc
     return rows
 
 
+async def run_to_end_on_sqlite(connection: AsyncConnection, sql: str) -> None:
+    """Commit, then run a statement whose rows have no columns; the driver takes the first of them for its end."""
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    with _as_sqlalchemy(sql):
+        await driver.executescript(sql)
+
+
 @contextmanager
 def _as_sqlalchemy(sql: str) -> Iterator[None]:
     """Raise errors of the driver as SQLAlchemy does."""
@@ -83,7 +91,7 @@ async def fetch(
     """A query's rows as the driver made them; one that is asked often should be built once."""
     compiled = _compiled_query(query, connection.dialect)
     given = compiled.construct_params(dict(parameters or {}))
-    values = tuple(given[name] for name in compiled.positiontup or ())
+    values = tuple(map(given.__getitem__, compiled.positiontup or ()))
     result = await connection.exec_driver_sql(str(compiled), values)
     rows: Sequence[Sequence[Any]] = result.cursor.fetchall()
     result.close()
@@ -163,7 +171,12 @@ def _compiled_for_rows(
     columns = {f"b_{name}": kind for name, kind in statement.columns.items()}
     seen = _table_of(columns) if at_once else [bindparam(name, type_=kind) for name, kind in columns.items()]
     given = Given(dict(zip(statement.columns, seen, strict=True)), dialect=dialect.name, at_once=at_once)
-    built: Any = statement.build(given)
+    return _ordered(statement.build(given), columns, dialect)
+
+
+def _ordered(
+    built: Any, columns: Mapping[str, TypeEngine[Any]], dialect: Dialect
+) -> tuple[str, tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]:
     compiled: SQLCompiler = built.compile(dialect=dialect)
     asked = compiled.positiontup or []
     constants = {name: compiled.params[name] for name in asked if name not in columns}
@@ -171,6 +184,64 @@ def _compiled_for_rows(
     order = [places[name] for name in asked]
     pick = itemgetter(*order) if len(order) > 1 and order != list(range(len(places))) else None
     return str(compiled), tuple(constants.values()), pick
+
+
+class Part(NamedTuple):
+    """A statement with its rows; with `each`, IntegrityError where the database has no row for one of them."""
+
+    statement: ForRows
+    rows: Rows
+    each: bool = False
+
+
+Returned = Mapping[ForRows, Sequence[Any]]
+"""The first column of what each statement returns."""
+
+
+async def run_together(connection: AsyncConnection, parts: Sequence[Part]) -> Returned:
+    """Run statements of which none reads or writes a row that another writes; no two are the same.
+
+    Where rows are taken at once the statements are sent as one: with few rows, the sending costs more than the rows.
+    """
+    parts = [part for part in parts if part.rows]
+    if len(parts) < 2 or connection.dialect.name not in AT_ONCE:
+        return {
+            part.statement: [row[0] for row in await part.statement.run(connection, part.rows, each=part.each)]
+            for part in parts
+        }
+    statements = tuple((part.statement, part.each) for part in parts)
+    sql, constants, pick = _compiled_together(statements, connection.dialect)
+    arrays = (*(list(values) for part in parts for values in zip(*part.rows, strict=True)), *constants)
+    (found,) = (await connection.exec_driver_sql(sql, pick(arrays) if pick else arrays)).all()
+    told = {part.statement: values for part, values in zip(parts, found, strict=True)}
+    for part in parts:
+        if part.each and told[part.statement] != len(part.rows):
+            missing = f"{len(part.rows) - told[part.statement]} of {len(part.rows)} rows are not there"
+            raise IntegrityError(sql, None, LookupError(missing))
+    return told
+
+
+@lru_cache(maxsize=256)
+def _compiled_together(
+    statements: tuple[tuple[ForRows, bool], ...], dialect: Dialect
+) -> tuple[str, tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]:
+    """As `_compiled_for_rows`, of several; one row comes back, with a column for each."""
+    columns: dict[str, TypeEngine[Any]] = {}
+    returned: list[Any] = []
+    whole: list[Any] = []
+    for number, (statement, each) in enumerate(statements):
+        own = {f"b{number}_{name}": kind for name, kind in statement.columns.items()}
+        columns |= own
+        given = Given(dict(zip(statement.columns, _table_of(own), strict=True)), dialect=dialect.name, at_once=True)
+        built: Any = statement.build(given)
+        query = isinstance(built, Select)
+        part = (built if query else built.returning(literal_column("1").label("one"))).cte(f"part_{number}")
+        whole.append(part)
+        if query:
+            returned.append(func.array(select(part.c[0]).scalar_subquery()))
+        else:
+            returned.append(select(func.count()).select_from(part).scalar_subquery() if each else literal_column("0"))
+    return _ordered(select(*returned).add_cte(*whole), columns, dialect)
 
 
 def _table_of(columns: Mapping[str, TypeEngine[Any]]) -> list[Any]:
@@ -344,7 +415,7 @@ BY_COPY = {"postgresql"}
 
 
 class Copying:
-    """Inserts rows of a table that have these columns.
+    """Copies rows into a table that have these columns.
 
     A client that is stopped in the middle of a COPY keeps its transaction open as long as it is stopped, and
     other clients must not have to wait for its rows and locks. So a COPY comes before a transaction takes locks.
@@ -352,16 +423,13 @@ class Copying:
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
         self._table, self._columns = table.name, list(columns)
-        self._inserting: ForRows = inserting(table, *columns)
+        self.inserting: ForRows = inserting(table, *columns)
 
-    async def run(self, connection: AsyncConnection, rows: Rows) -> None:
-        """Insert the rows."""
-        if not rows:
-            return
+    async def run(self, connection: AsyncConnection, rows: Rows) -> bool:
+        """Copy the rows; False where they are to be inserted, as that costs less."""
         # Few rows cost less as one INSERT of arrays: a COPY takes several messages, and is planned each time.
         if connection.dialect.name not in BY_COPY or len(rows) < 50:
-            await self._inserting.run(connection, rows)
-            return
+            return False
         driver: Any = (await connection.get_raw_connection()).driver_connection
         if not driver.is_in_transaction():  # the engine begins one with the first statement that it sees
             await connection.exec_driver_sql("SELECT 1")
@@ -374,3 +442,4 @@ class Copying:
             if lost:
                 await connection.invalidate(error)
             raise DBAPIError(f"COPY {self._table}", None, error, connection_invalidated=lost) from error
+        return True

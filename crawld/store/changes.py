@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, func, select, true
+from sqlalchemy import BigInteger, Column, ColumnElement, Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.crawl import ChangeVerdict, Verdict
@@ -18,7 +18,7 @@ from crawld.model.errors import InputError
 from crawld.model.usage import PageUse
 from crawld.store import tables
 from crawld.store.batch import Batch
-from crawld.store.bulk import inserting
+from crawld.store.bulk import ForRows, inserting
 from crawld.store.engine import among, floored
 from crawld.store.pages import OneWriter, WriteScope
 from crawld.store.versions import allows, decompress_to, usage_document
@@ -30,7 +30,16 @@ WITHOUT_COPY = tuple(
 )
 """Verdicts of changes that brought no copy."""
 _FIELDS = ("page_id", "at", "verdict", "magnitude", "moved_to")
-_INSERT = inserting(tables.changes, "id", *_FIELDS)
+BODY = ("page_id", "at", "content_type", "size", "zstd")
+"""Columns of a copy, before its version."""
+_INSERT, _INSERT_BODIES = inserting(tables.changes, "id", *_FIELDS), inserting(tables.bodies, *BODY, "version")
+GONE_AMONG = ForRows(
+    {"id": BigInteger()},
+    lambda given: select(tables.pages.c.id).where(
+        tables.pages.c.id == given["id"], tables.pages.c.gone_since.is_not(None)
+    ),
+)
+"""Those of some pages that are gone; of several statements that run as one, it sees them as they were before."""
 
 
 class ChangeSignal:
@@ -49,24 +58,32 @@ class ChangeSignal:
         return self._committed
 
 
-async def told_changes(connection: AsyncConnection, batch: Batch) -> Rows:
-    """Change rows of a batch, not yet numbered, made before its pages are updated."""
-    changed = [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
-    return _told(batch.changes, await _gone_among(connection, changed))
+def changed_pages(batch: Batch) -> list[int]:
+    """Pages of which it matters whether they were gone before the batch."""
+    return [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
 
 
-async def write_changes(connection: AsyncConnection, told: Rows, scope: WriteScope | None) -> int:
-    """Write changes at the end of a transaction; the number of the first."""
-    first = await (OneWriter() if scope is None else scope.numbering).first_change(connection, len(told))
-    rows = [(first + at, *(row[name] for name in _FIELDS)) for at, row in enumerate(told)]
-    await _INSERT.run(connection, rows)
-    return first
+async def write_changes(
+    connection: AsyncConnection, told: Rows, copies: Sequence[tuple[Any, ...]], scope: WriteScope | None
+) -> None:
+    """Write changes and copies at the end of a transaction.
+
+    Each copy ends with its version, or None and the change that brought it as an index of `told`.
+    """
+    changes = [tuple(row[name] for name in _FIELDS) for row in told]
+    if scope is not None and told:
+        await scope.write_changes(connection, changes, copies)
+        return
+    first = await OneWriter().first_change(connection, len(told)) if told else 0
+    await _INSERT.run(connection, [(first + at, *row) for at, row in enumerate(changes)])
+    bodies = [(*row, version if change is None else first + change) for *row, version, change in copies]
+    await _INSERT_BODIES.run(connection, bodies)
 
 
-def _told(changes: Sequence[Mapping[str, Any]], gone: set[int]) -> Rows:
-    """The changes with their verdicts for others: a page that was gone when it was seen last is back."""
+def told_changes(batch: Batch, gone: set[int]) -> Rows:
+    """Change rows of a batch, not yet numbered: a page that was `gone` when it was seen last is back."""
     found: Rows = []
-    for row in changes:
+    for row in batch.changes:
         page, verdict = int(row["page_id"]), row["verdict"]
         if verdict == Verdict.GONE.value:
             gone.add(page)
@@ -77,9 +94,8 @@ def _told(changes: Sequence[Mapping[str, Any]], gone: set[int]) -> Rows:
     return found
 
 
-async def _gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[int]:
-    if not pages:
-        return set()
+async def gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[int]:
+    """Those of these pages that are gone."""
     page = tables.pages.c
     chosen, parameters = among(connection.dialect.name, page.id, pages)
     rows = await connection.scalars(select(page.id).where(chosen, page.gone_since.is_not(None)), parameters)
@@ -89,29 +105,31 @@ async def _gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[
 class Renewed:
     """The versions that bodies renew which no change brought: each stays the version it was."""
 
-    def __init__(self, pages: Sequence[int]) -> None:
-        self._pages = pages
+    def __init__(self) -> None:
         self._kept: dict[int, int] = {}
         self._changed: dict[int, int] = {}
+        self._told: dict[int, int] = {}
 
-    async def read(self, connection: AsyncConnection) -> None:
-        """Look at the copies, before any is deleted, and at the changes so far."""
-        if not self._pages:
+    async def read(self, connection: AsyncConnection, pages: Sequence[int]) -> None:
+        """Look at the copies of these pages, before any is deleted, and at their changes so far."""
+        if not pages:
             return
         body, change = tables.bodies.c, tables.changes.c
-        self._kept = await _latest(connection, self._pages, body.version, body.page_id, body.version.is_not(None))
+        self._kept = await _latest(connection, pages, body.version, body.page_id, body.version.is_not(None))
         told = change.verdict.not_in(WITHOUT_COPY)
-        self._changed = await _latest(connection, self._pages, change.id, change.page_id, told)
+        self._changed = await _latest(connection, pages, change.id, change.page_id, told)
 
-    def add(self, told: Rows, first: int) -> None:
-        """These changes were written, numbered from `first` on."""
+    def add(self, told: Rows) -> None:
+        """These changes are written with the copies."""
         for at, row in enumerate(told):
             if row["verdict"] not in WITHOUT_COPY:
-                self._changed[row["page_id"]] = first + at
+                self._told[row["page_id"]] = at
 
-    def version(self, page: int) -> int | None:
-        """The version of a page's latest copy; None where that is no longer known."""
-        return self._kept.get(page, self._changed.get(page))
+    def version(self, page: int) -> tuple[int | None, int | None]:
+        """The version of a page's latest copy, or the change that is to be it; neither where that is not known."""
+        if page in self._kept or page not in self._told:
+            return self._kept.get(page, self._changed.get(page)), None
+        return None, self._told[page]
 
 
 async def _latest(

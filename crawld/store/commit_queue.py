@@ -75,7 +75,7 @@ class CommitQueue:
             self._signals.setdefault(item.page_id, []).append(queued)
             self.signals += 1
             return
-        if isinstance(item, Record):
+        if self._signals and isinstance(item, Record):
             self._first.extend(self._signals_of(item.crawl.page_id))
         self._first.append(queued)
 

@@ -180,14 +180,10 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
-        self.damage = Damage(self._address.redacted_url)
+        self.redacted_url = self._address.redacted_url  # where it is, without a password
+        self.damage = Damage(self.redacted_url)
         self._lock: FileLock | None = None
         self._opened: tuple[WriteConnection, AsyncEngine] | None = None
-
-    @property
-    def redacted_url(self) -> str:
-        """Where the database is, without a password."""
-        return self._address.redacted_url
 
     @property
     def is_open(self) -> bool:

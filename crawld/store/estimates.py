@@ -56,45 +56,47 @@ _page = tables.pages.c
 
 
 class DirtyPages:
-    """Dirty pages and since when they are, as far as they were read or crawled by us."""
+    """Dirty pages with their latest successful crawl, longest waiting first, as far as we read or crawled them."""
 
     def __init__(self) -> None:
-        self._since: dict[int, float] = {}
+        self._latest: dict[int, float] = {}
         self.read = False  # whether all that were dirty at the start are known
 
     def __len__(self) -> int:
-        return len(self._since)
+        return len(self._latest)
 
-    def found(self, since: Mapping[int, float]) -> None:
+    def found(self, latest: Mapping[int, float]) -> None:
         """These pages are dirty, says the database."""
-        if since:
-            self._since = dict(sorted({**self._since, **since}.items(), key=itemgetter(1)))
+        if latest:
+            self._latest = dict(sorted({**self._latest, **latest}.items(), key=itemgetter(1)))
 
     def crawled(self, successes: Mapping[int, float | None]) -> None:
         """Crawls of these pages were committed; None where none of them was a success."""
         for page, at in successes.items():
             if at is not None:
-                self._since.setdefault(page, at)
+                self._latest[page] = at  # one that waits keeps its place
 
-    def estimated(self, pages: Iterable[int], still: Mapping[int, float]) -> None:
+    def estimated(self, estimates: Iterable[Estimate], now: float) -> None:
         """Estimates were committed; pages that were crawled since stay dirty."""
-        for page in pages:
-            self._since.pop(page, None)
-        self._since |= still
+        for estimate in estimates:
+            latest = self._latest.pop(estimate.page_id, None)
+            # A time in the future was written before the clock stepped back: it must not keep a page dirty till then.
+            if latest is not None and estimate.at < latest <= now:
+                self._latest[estimate.page_id] = latest
 
     def forget(self, gone: Callable[[int], bool]) -> None:
         """Forget the pages that are gone."""
-        self._since = {page: at for page, at in self._since.items() if not gone(page)}
+        self._latest = {page: at for page, at in self._latest.items() if not gone(page)}
 
     def drop(self, pages: Iterable[int]) -> None:
         """Forget pages."""
         for page in pages:
-            self._since.pop(page, None)
+            self._latest.pop(page, None)
 
     def first(self, limit: int, held: Callable[[int], bool] | None = None) -> list[int]:
         """Those that wait longest, of pages that are held."""
         found: list[int] = []
-        for page in self._since:
+        for page in self._latest:
             if held is None or held(page):
                 found.append(page)
                 if len(found) == limit:
@@ -113,29 +115,19 @@ async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
 
 
 async def read_dirty(reading: AsyncEngine, page_ids: Sequence[int] | None = None) -> dict[int, float]:
-    """All dirty pages, by a scan, or those among these, and since when they are."""
-    query = select(_page.id, _page.dirty_since).where(_page.dirty_since.is_not(None))
+    """All dirty pages, by a scan, or those among these, with their latest successful crawls."""
+    known = tables.estimates.c
+    query = (
+        select(_page.id, _page.last_success)
+        .join_from(tables.pages, tables.estimates, known.page_id == _page.id, isouter=True)
+        .where(_page.last_success.is_not(None), known.at.is_(None) | (known.at < _page.last_success))
+    )
     async with reading.connect() as connection:
         given: dict[str, Any] = {}
         if page_ids is not None:
             chosen, given = among(connection.dialect.name, _page.id, page_ids)
             query = query.where(chosen)
-        return {row.id: row.dirty_since for row in await connection.execute(query, given)}
-
-
-async def not_retired(
-    reading: AsyncEngine, dirty: DirtyPages, limit: int, held: Callable[[int], bool] | None = None
-) -> Ints:
-    """The pages that wait longest, of those that are held; those that are retired or gone are forgotten."""
-    while page_ids := dirty.first(limit, held):
-        async with reading.connect() as connection:
-            chosen, given = among(connection.dialect.name, _page.id, page_ids)
-            query = select(_page.id).where(chosen, _page.state != PageState.RETIRED.value)
-            live = set(await connection.scalars(query, given))
-        if len(live) == len(page_ids):
-            return np.array(page_ids, dtype=np.int64)
-        dirty.drop(page for page in page_ids if page not in live)
-    return np.array([], dtype=np.int64)
+        return {row.id: row.last_success for row in await connection.execute(query, given)}
 
 
 _page, _crawl = tables.pages.c, tables.crawls.c
@@ -171,9 +163,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
     ids = np.asarray(page_ids, dtype=np.int64)
     async with reading.connect() as connection:
         pages = await _read_pages(connection, ids.tolist())
-        crawls = np.array(
-            [min(pages[page][0], max_per_page) if page in pages else 0 for page in ids.tolist()], np.int64
-        )
+        unknown = (0, "", None, *(0,) * len(SOURCES))
+        found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
+        crawls = np.minimum(np.fromiter(map(itemgetter(0), found), np.int64, len(found)), max_per_page)
         before = np.cumsum(crawls) - crawls
         ids = ids[before < most]
         tables_read = [
@@ -184,8 +176,7 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
         ]
     rows = np.concatenate(tables_read) if tables_read else np.empty((0, _WIDTH))
     rows, offsets = _in_order(rows, ids, max_per_page)
-    unknown = (0, "", None, *(0,) * len(SOURCES))
-    found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
+    _, hosts, first_success, *counts = zip(*found[: len(ids)], strict=True) if len(ids) else ((),) * len(unknown)
     return Histories(
         page_ids=ids,
         offsets=offsets,
@@ -194,9 +185,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
         changed=rows[:, 3] != 0,
         magnitude=np.where(rows[:, 4] < 0, np.nan, rows[:, 4]),
         signals=rows[:, 5:].astype(np.int64),
-        hosts=[page[1] for page in found],
-        first_success=np.array([page[2] for page in found], dtype=np.float64),
-        signal_counts=np.array([page[3:] for page in found], dtype=np.int64).reshape(len(ids), len(SOURCES)),
+        hosts=list(hosts),
+        first_success=np.array(first_success, dtype=np.float64),
+        signal_counts=np.array(counts, dtype=np.int64).reshape(len(SOURCES), len(ids)).T,
     )
 
 
@@ -267,12 +258,10 @@ def _in_order(rows: np.ndarray[Any, Any], ids: Ints, most: int) -> tuple[np.ndar
 
 
 def _keep_dirty(given: Given) -> Any:
-    """A page that was crawled since its estimate was made stays dirty; on PostgreSQL the statement tells of those."""
-    # A time in the future was written before the clock stepped back: it must not keep a page dirty till then.
+    """A page that was crawled since its estimate was made stays dirty; see `DirtyPages.estimated`."""
     crawled = (_page.last_success > given["at"]) & (_page.last_success <= given["now"])
     since = case((crawled, _page.last_success), else_=None)
-    statement = update(tables.pages).where(_page.id == given["id"]).values(dirty_since=since)
-    return statement.returning(_page.id, _page.dirty_since) if given.at_once else statement
+    return update(tables.pages).where(_page.id == given["id"]).values(dirty_since=since)
 
 
 _KEEP_DIRTY = ForRows({"id": BigInteger(), "at": Double(), "now": Double()}, _keep_dirty)
@@ -301,14 +290,18 @@ def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
 
 async def write_estimates(
     connection: AsyncConnection, scope: WriteScope | None, estimates: Sequence[Estimate], now: float
-) -> dict[int, float]:
-    """Write estimates over the old ones; on PostgreSQL, pages that were crawled since and stay dirty."""
+) -> None:
+    """Write estimates over the old ones.
+
+    On PostgreSQL a page is dirty where its estimate is older than its latest success: writing that too would be a
+    second version of the page's row for every crawl.
+    """
     if scope is not None:
         estimates = await scope.ours(connection, estimates, lambda one: scope.of_page(one.page_id))
     rows = sorted(map(estimate_row, estimates), key=itemgetter(0))
     await _PUT_ESTIMATES.run(connection, rows)
-    told = await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
-    return {page: since for page, since in told if since is not None}
+    if connection.dialect.name == "sqlite":
+        await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
 
 
 def _heard_since(new: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, Integer, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.page import FROM_LINKS, Page, PageState
@@ -13,7 +13,7 @@ from crawld.store.bulk import added_once, run
 from crawld.store.database import WriteConnection
 from crawld.store.engine import among, keep_trying
 from crawld.store.pages import identified
-from crawld.store.views import Linked
+from crawld.store.views import FollowedLine, Linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ _page, _host, _link, _site = tables.pages.c, tables.hosts.c, tables.links.c, tab
 _UNLINK = delete(tables.links).where(
     _link.source == bindparam("b_source", type_=BigInteger), _link.target == bindparam("b_target", type_=BigInteger)
 )
+_NEARER = (
+    update(tables.site_pages)
+    .where(_site.page_id == bindparam("b_page", type_=BigInteger), _site.depth > bindparam("b_depth", type_=Integer))
+    .values(depth=bindparam("b_depth", type_=Integer))
+)
 
 
 def counts_as_link(source: Any, site: Any) -> ColumnElement[bool]:
@@ -78,7 +83,7 @@ async def read_linked(connection: AsyncConnection, page_id: int) -> Linked:
     return Linked(int(count or 0), sources, *(row or (None, None)))
 
 
-async def read_site_figures(connection: AsyncConnection) -> list[dict[str, Any]]:
+async def read_site_figures(connection: AsyncConnection) -> list[FollowedLine]:
     """By host, what following links has found: pages, those that wait for a first visit, and those refused."""
     found, waiting = _page.origin == FROM_LINKS, _page.last_success.is_(None)
     kept = _page.state != PageState.RETIRED.value
@@ -96,7 +101,7 @@ async def read_site_figures(connection: AsyncConnection) -> list[dict[str, Any]]
         .join(tables.hosts, _host.id == _page.host_id)
         .group_by(_host.name).order_by(_host.name)
     )  # fmt: skip
-    return [dict(row._mapping) for row in await connection.execute(query)]
+    return [FollowedLine(**row._mapping) for row in await connection.execute(query)]
 
 
 class StoredLinks:
@@ -174,9 +179,7 @@ class StoredLinks:
             await run(connection, added_once(dialect, tables.links), new)
             rows = [{"page_id": page_id, "depth": depth} for page_id, depth in {source: 0, **depths}.items()]
             await run(connection, added_once(dialect, tables.site_pages), rows)
-            for page_id, depth in depths.items():
-                nearer = update(tables.site_pages).where(_site.page_id == page_id, _site.depth > depth)
-                await connection.execute(nearer.values(depth=depth))
+            await run(connection, _NEARER, [{"b_page": page_id, "b_depth": depth} for page_id, depth in depths.items()])
             await connection.execute(update(tables.site_pages).where(_site.page_id == source).values(deferred=deferred))
             return bool(gone or new)
 

@@ -17,7 +17,7 @@ from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, Page, PageState, W
 from crawld.model.url import host_of, identity
 from crawld.read.url_list import ListedPages
 from crawld.store import tables
-from crawld.store.bulk import added_once, fetch, named_once, plain, replacing, run
+from crawld.store.bulk import Part, Returned, added_once, fetch, named_once, plain, replacing, run
 from crawld.store.database import WriteConnection
 from crawld.store.engine import Ranges, among, keep_trying
 
@@ -130,8 +130,16 @@ class WriteScope(Protocol):
     async def ours(self, connection: AsyncConnection, rows: Sequence[T], shard: Callable[[T], int]) -> list[T]:
         """Those of the rows whose shards stay ours for the rest of the transaction."""
 
-    async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
-        """Refuse the transaction where one of these shards has another owner."""
+    def fence(self, epochs: Mapping[int, int]) -> Part:
+        """Statement that finds those of these shards that have no other owner, until the transaction ends."""
+
+    def check_fence(self, epochs: Mapping[int, int], found: Returned) -> None:
+        """Refuse the transaction where it has not found one of them."""
+
+    async def write_changes(
+        self, connection: AsyncConnection, changes: Sequence[tuple[Any, ...]], copies: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Number and write changes, and copies that some of them brought: see `store.changes.write_changes`."""
 
     def due_calibration(self, news: Sums, now: float) -> Sums:
         """Counts to write with a batch that brings these."""

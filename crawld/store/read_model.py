@@ -5,7 +5,6 @@ import math
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -30,21 +29,20 @@ from crawld.store.engine import as_store_error
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
 from crawld.store.report import (
-    TURNED_AWAY_BY_HOST,
-    calibration,
     database_bytes,
     free_bytes,
     is_document,
     is_page,
     overdue_since,
     read_addresses,
+    read_calibration,
     read_copy,
+    read_hosts,
+    read_slots,
+    read_sources,
     signal_stats,
-    turned_away_by_host,
-    with_heard,
 )
 from crawld.store.schema import open_for_reading
-from crawld.store.slot_history import slots_since
 from crawld.store.views import (
     CalibrationLine,
     Changes,
@@ -267,6 +265,7 @@ class SqlReadModel:
             crawl_at = await connection.scalar(_last_crawl(connection.dialect.name))
             size = await database_bytes(connection, self._address)
         return Overview(
+            pages=sum(count for state, count in counts.items() if state not in NOT_LISTED),
             states={state: counts.get(state.value, 0) for state in PageState},
             hosts=int(hosts or 0),
             latest=None if latest is None else _point(latest),
@@ -405,37 +404,19 @@ class SqlReadModel:
         """Hosts that have pages, the one with most pages first; `search` is a part of their names."""
         host, page = tables.hosts.c, tables.pages.c
         found = [] if search is None else [page.host_id.in_(select(host.id).where(_named(host.name, search)))]
-        counts = (
-            select(page.host_id, func.count().label("pages"))
-            .where(page.state.not_in(NOT_LISTED), *found)
-            .group_by(page.host_id).order_by(func.count().desc(), page.host_id).limit(limit).subquery()
-        )  # fmt: skip
-        wanted = (host.blocked_until, host.asked_until, host.failures, host.delay, host.crawl_delay)
-        query = (
-            select(host.name, counts.c.pages, host.blocked, *wanted, host.id)
-            .join_from(counts, tables.hosts, counts.c.host_id == host.id)
-            .order_by(counts.c.pages.desc(), host.name)
-        )
         async with self._connected() as connection:
-            rows = (await connection.execute(query)).all()
-            away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
-        lines = ((HostLine(row[0], row[1], bool(row[2]), *row[3:-1]), away.get(row[-1], {})) for row in rows)
-        return [replace(line, turned_away=there) if there else line for line, there in lines]
+            return await read_hosts(connection, limit, *found)
 
     @in_reader_thread
     async def sources(
         self, *, host: str | None = None, search: str | None = None, limit: int = 1000
     ) -> Sequence[SourceLine]:
         """What signals were worth, by host and source."""
-        stat = signal_stats.c
-        query = select(signal_stats).order_by(stat.host, stat.source).limit(limit)
-        if host is not None:
-            query = query.where(stat.host == host)
-        if search is not None:
-            query = query.where(_named(stat.host, search))
+        host_name = signal_stats.c.host
+        conditions = [] if host is None else [host_name == host]
+        conditions += [] if search is None else [_named(host_name, search)]
         async with self._connected() as connection:
-            rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
-        return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
+            return await read_sources(connection, limit, *conditions)
 
     @in_reader_thread
     async def source_files(
@@ -456,7 +437,7 @@ class SqlReadModel:
     async def followed(self) -> Sequence[FollowedLine]:
         """What following links has found, by host."""
         async with self._connected() as connection:
-            return [FollowedLine(**row) for row in await read_site_figures(connection)]
+            return await read_site_figures(connection)
 
     @in_reader_thread
     async def freshness_history(self, since: float, *, limit: int = 5000) -> Sequence[FreshnessPoint]:
@@ -470,18 +451,13 @@ class SqlReadModel:
     async def slots(self, since: float, bucket: float) -> Sequence[SlotLine]:
         """What slots were spent on from that time on, by stretches of `bucket` seconds, oldest first."""
         async with self._connected() as connection:
-            rows = await connection.execute(slots_since(connection.dialect.name, since, bucket))
-            return [SlotLine(*row) for row in rows]
+            return await read_slots(connection, since, bucket)
 
     @in_reader_thread
     async def calibration(self) -> Sequence[CalibrationLine]:
         """Predicted against seen freshness, the lowest tenth first."""
-        tenth = calibration.c
-        query = select(
-            tenth.bin, tenth.predicted_low, tenth.predicted_high, tenth.crawls, tenth.predicted, tenth.seen
-        ).order_by(tenth.bin)
         async with self._connected() as connection:
-            return [CalibrationLine(*row) for row in await connection.execute(query)]
+            return await read_calibration(connection)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncConnection]:

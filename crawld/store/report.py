@@ -3,20 +3,21 @@
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Select, Table, case, column, func, or_, select, table, text
+from sqlalchemy import ColumnElement, Select, TableClause, case, column, func, or_, select, table, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import AUDITS_KEPT, Memory, Verdict
 from crawld.model.errors import StoreError
 from crawld.model.fetched import GONE_STATUSES, TURNED_AWAY, Trouble
-from crawld.model.host import HostState, sum_up_troubled, sum_up_turned_away
-from crawld.model.page import NOT_LISTED, PageState
-from crawld.model.signal import SOURCES
+from crawld.model.host import HostsInTrouble, HostState, SitesTurningAway, sum_up_troubled, sum_up_turned_away
+from crawld.model.metrics import HistoryPoint
+from crawld.model.page import NOT_LISTED, OverduePages, PageState
+from crawld.model.signal import SOURCES, Source
 from crawld.model.url import identity
 from crawld.model.usage import usage_of
 from crawld.read.change.frame import LIMITS as FRAME_LIMITS
@@ -31,12 +32,33 @@ from crawld.store.schema import open_for_reading
 from crawld.store.settings import read_setting
 from crawld.store.slot_history import slots_since
 from crawld.store.versions import decompress_to, memory_of, read_recent_pages, unpack_said, usage_document
-from crawld.store.views import Copy, Gone, LivePages
+from crawld.store.views import (
+    AuditFigures,
+    CalibrationLine,
+    Copy,
+    ExcludedPage,
+    FollowedLine,
+    Gone,
+    HostLine,
+    HostStats,
+    HostWaits,
+    LivePages,
+    PageFacts,
+    PageStats,
+    PastCrawl,
+    RatePosterior,
+    RememberedCopy,
+    SignalLine,
+    SlotLine,
+    SourceLine,
+    StoredEstimate,
+    StoredTroubles,
+    Totals,
+    TrustLine,
+)
 
 if TYPE_CHECKING:
-    from crawld.model.crawl import Memory
     from crawld.model.estimate import AgeCurve
-    from crawld.read.change.frame import HostFrame
     from crawld.store.database import Damage
     from crawld.store.restoring import StoredPages
 
@@ -65,23 +87,23 @@ async def learnt_of(connection: AsyncConnection, page_id: int) -> tuple[Memory, 
     return memory_of(row), HostFrame(name, pages) if len(pages) >= FRAME_LIMITS.min_pages else None
 
 
-async def remembered(connection: AsyncConnection, page_id: int) -> dict[str, Any] | None:
+async def remembered(connection: AsyncConnection, page_id: int) -> RememberedCopy | None:
     """Validators, blocks and what is left out of the comparison; None where no copy was ever fetched."""
     learnt = await learnt_of(connection, page_id)
     if learnt is None:
         return None
     memory, frame = learnt
-    return {
-        "fetched_at": memory.fetched_at,
-        "etag": memory.etag,
-        "last_modified": memory.last_modified,
-        "content_type": memory.content_type,
-        "blocks": len(memory.digest.blocks),
-        "volatile_places": sum(1 for place in memory.places if volatile_words(place)),
-        "frame_blocks": 0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
-        "streak": memory.streak,
-        "versions_seen": len(memory.seen),
-    }
+    return RememberedCopy(
+        fetched_at=memory.fetched_at,
+        etag=memory.etag,
+        last_modified=memory.last_modified,
+        content_type=memory.content_type,
+        blocks=len(memory.digest.blocks),
+        volatile_places=sum(1 for place in memory.places if volatile_words(place)),
+        frame_blocks=0 if frame is None else sum(frame.left_out(page_id, memory.digest)),
+        streak=memory.streak,
+        versions_seen=len(memory.seen),
+    )
 
 
 Row = dict[str, Any]
@@ -89,7 +111,7 @@ Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
 _page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
 
 
-async def hosts_in_trouble(ask: Ask, now: float) -> Row:
+async def hosts_in_trouble(ask: Ask, now: float) -> HostsInTrouble:
     """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
     there = (
         select(func.count())
@@ -106,7 +128,7 @@ async def hosts_in_trouble(ask: Ask, now: float) -> Row:
         )
         for row in rows
     ]  # fmt: skip
-    return asdict(sum_up_troubled(zip(states, (row["pages"] for row in rows), strict=True), now))
+    return sum_up_troubled(zip(states, (row["pages"] for row in rows), strict=True), now)
 
 
 TURNED_AWAY_BY_HOST = (
@@ -125,7 +147,7 @@ def turned_away_by_host(rows: Iterable[Any]) -> dict[int, dict[str, int]]:
     return found
 
 
-async def turned_away(ask: Ask) -> Row:
+async def turned_away(ask: Ask) -> dict[str, SitesTurningAway]:
     """Pages whose site turned us away when they were last asked, by trouble and origin."""
     scheme = case((_page.url.like("https:%"), "https"), else_="http").label("scheme")
     query = (
@@ -136,12 +158,12 @@ async def turned_away(ask: Ask) -> Row:
     )
     rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
     counts = {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
-    return {trouble: asdict(sites) for trouble, sites in sum_up_turned_away(counts).items()}
+    return sum_up_turned_away(counts)
 
 
-async def pages_overdue(ask: Ask, now: float, longest: float) -> Row:
+async def pages_overdue(ask: Ask, now: float, longest: float) -> OverduePages:
     """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
-    return (await ask(overdue_since(now - longest)))[0]
+    return OverduePages(**(await ask(overdue_since(now - longest)))[0])
 
 
 def overdue_since(before: float) -> Select[int, Any]:
@@ -151,7 +173,7 @@ def overdue_since(before: float) -> Select[int, Any]:
     return select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
 
 
-async def latest_audits(ask: Ask, most: int) -> Row:
+async def latest_audits(ask: Ask, most: int) -> AuditFigures:
     """How many audits the measured freshness rests on, and over which time."""
     audited = (
         select(_crawl.at).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
@@ -159,29 +181,62 @@ async def latest_audits(ask: Ask, most: int) -> Row:
     )  # fmt: skip
     times = audited.c.at
     query = select(func.count().label("count"), func.min(times).label("first_at"), func.max(times).label("last_at"))
-    return (await ask(query))[0]
+    return AuditFigures(**(await ask(query))[0])
 
 
-PAGE_COLUMNS = (
-    "url", "host", "importance", "state", "crawls", "changes", "failures", "signals", "last_crawl_at",
-    "last_change_at", "change_rate", "alpha", "beta_seconds", "kappa", "gamma", "precision", "recall",
-    "staleness", "freshness", "weight", "gone_since",
-)  # fmt: skip
-HOST_COLUMNS = (
-    "host", "pages", "copies", "crawls", "changes", "failures", "signals", "last_crawl_at", "last_change_at",
-    "change_rate", "freshness", "blocked", "blocked_until", "successive_failures", "delay_seconds",
-    "crawl_delay_seconds",
-)  # fmt: skip
-SIGNAL_COLUMNS = (
-    "host", "source", "polls", "signals", "stale", "site_events", "precision", "recall", "heard", "heard_since",
-    "weight", "score", "why", "confirmed", "in_vain", "saved", "freshness_gain",
-)  # fmt: skip
-CALIBRATION_COLUMNS = ("bin", "predicted_low", "predicted_high", "crawls", "predicted", "seen", "gap")
+def _view(name: str, row: type, *without: str) -> TableClause:
+    """A view of the database whose columns are the fields of a row."""
+    return table(name, *(column(field.name) for field in fields(row) if field.name not in without))
 
-page_stats = table("page_stats", *map(column, PAGE_COLUMNS))
-host_stats = table("host_stats", *map(column, HOST_COLUMNS))
-signal_stats = table("signal_stats", *map(column, SIGNAL_COLUMNS))
-calibration = table("calibration", *map(column, CALIBRATION_COLUMNS))
+
+page_stats = _view("page_stats", PageStats)
+host_stats = _view("host_stats", HostStats, "frame_changes")
+signal_stats = _view("signal_stats", SourceLine)
+calibration = _view("calibration", CalibrationLine)
+
+
+async def read_sources(
+    connection: AsyncConnection, limit: int | None, *conditions: ColumnElement[bool]
+) -> list[SourceLine]:
+    """Worth of the signals by host and source, as far as they meet the conditions."""
+    stat = signal_stats.c
+    query = select(signal_stats).where(*conditions).order_by(stat.host, stat.source).limit(limit)
+    rows = [with_heard(dict(row._mapping)) for row in await connection.execute(query)]
+    return [SourceLine(**row | {"source": Source(row["source"])}) for row in rows]
+
+
+async def read_hosts(
+    connection: AsyncConnection, limit: int | None, *conditions: ColumnElement[bool], even_empty: bool = False
+) -> list[HostLine]:
+    """Hosts, the one with most pages first; `conditions` are on their pages."""
+    counts = (
+        select(_page.host_id, func.count().label("pages"))
+        .where(_page.state.not_in(NOT_LISTED), *conditions)
+        .group_by(_page.host_id).order_by(func.count().desc(), _page.host_id).limit(limit).subquery()
+    )  # fmt: skip
+    pages = func.coalesce(counts.c.pages, 0).label("pages")
+    state = (_host.blocked_until, _host.asked_until, _host.failures, _host.delay, _host.crawl_delay)
+    query = (
+        select(_host.id, _host.name, pages, _host.blocked, *state)
+        .join_from(tables.hosts, counts, counts.c.host_id == _host.id, isouter=even_empty)
+        .order_by(pages.desc(), _host.name)
+    )
+    away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
+    return [
+        HostLine(name, count, bool(blocked), until, asked, failures, delay, crawl_delay, away.get(host_id, {}))
+        for host_id, name, count, blocked, until, asked, failures, delay, crawl_delay in await connection.execute(query)
+    ]
+
+
+async def read_calibration(connection: AsyncConnection) -> list[CalibrationLine]:
+    """Predicted against seen freshness, the lowest tenth first."""
+    query = select(calibration).order_by(calibration.c.bin)
+    return [CalibrationLine(*row) for row in await connection.execute(query)]
+
+
+async def read_slots(connection: AsyncConnection, since: float, bucket: float) -> list[SlotLine]:
+    """Uses of slots from that time on, by stretches of `bucket` seconds, use and outcome, oldest first."""
+    return [SlotLine(*row) for row in await connection.execute(slots_since(connection.dialect.name, since, bucket))]
 
 
 _body = tables.bodies.c
@@ -243,7 +298,7 @@ async def read_addresses(connection: AsyncConnection, page_id: int, alias_of: in
 
 
 class Reader:
-    """Answers about a database, as plain rows ready for JSON. Use it as an async context."""
+    """Answers of a database to commands. Use it as an async context."""
 
     def __init__(self, url: str, *, damage: "Damage | None" = None) -> None:
         """With `damage`, inside the daemon: damage met here is reported to it."""
@@ -267,78 +322,80 @@ class Reader:
             await self._engine.dispose()
             self._engine = None
 
-    async def overall(self) -> Row:
+    async def overall(self) -> Totals:
         """Pages by state, totals, freshness weighted by importance, and the latest point of the history."""
-        page, host = tables.pages.c, tables.hosts.c
-        states = {
-            row["state"]: row["pages"]
-            for row in await self._rows(select(page.state, func.count().label("pages")).group_by(page.state))
-        }
-        wanted = page_stats.c.state.not_in(NOT_LISTED)
+        page, point = tables.pages.c, tables.freshness_history
         weight, fresh = page_stats.c.weight, page_stats.c.freshness
         totals = select(
-            func.coalesce(func.sum(page.crawls), 0).label("crawls"),
-            func.coalesce(func.sum(page.changes), 0).label("changes"),
-            func.coalesce(func.sum(page.failed), 0).label("failures"),
-            func.max(page.last_success).label("last_crawl_at"),
+            func.coalesce(func.sum(page.crawls), 0),
+            func.coalesce(func.sum(page.changes), 0),
+            func.coalesce(func.sum(page.failed), 0),
+            func.max(page.last_success),
         )
         mean = func.sum(weight * fresh) / func.nullif(func.sum(weight), 0)
-        freshness = select(mean.label("freshness")).where(wanted)
-        answer = {
-            "pages": sum(count for state, count in states.items() if state not in NOT_LISTED),
-            "states": {state.value: int(states.get(state.value, 0)) for state in PageState},
-        }
-        answer |= {name: _plain(value) for name, value in (await self._rows(totals))[0].items()}
-        answer["hosts"] = (await self._rows(select(func.count(host.id).label("hosts"))))[0]["hosts"]
-        answer["freshness"] = (await self._rows(freshness))[0]["freshness"]
-        latest = await self.freshness_history(limit=1)
-        answer["latest"] = latest[0] if latest else None
         async with self._connected() as connection:
-            answer["database_bytes"] = await database_bytes(connection, self._address)
-            answer["free_bytes"] = free_bytes(self._address)
-        return answer
+            rows = await connection.execute(select(page.state, func.count()).group_by(page.state))
+            states = {str(state): int(count) for state, count in rows}
+            crawls, changes, failures, last_crawl_at = (await connection.execute(totals)).one()
+            latest = (await connection.execute(select(point).order_by(point.c.at.desc()).limit(1))).first()
+            return Totals(
+                pages=sum(count for state, count in states.items() if state not in NOT_LISTED),
+                states={state.value: states.get(state.value, 0) for state in PageState},
+                crawls=int(crawls),  # PostgreSQL sums whole numbers into decimals
+                changes=int(changes),
+                failures=int(failures),
+                last_crawl_at=last_crawl_at,
+                hosts=int(await connection.scalar(select(func.count(tables.hosts.c.id))) or 0),
+                freshness=await connection.scalar(select(mean).where(page_stats.c.state.not_in(NOT_LISTED))),
+                latest=None if latest is None else HistoryPoint(**latest._mapping),
+                database_bytes=await database_bytes(connection, self._address),
+                free_bytes=free_bytes(self._address),
+            )
 
-    async def troubles(self, now: float, longest: float) -> Row:
+    async def troubles(self, now: float, longest: float) -> StoredTroubles:
         """Hosts that may not be asked or turn us away, pages not crawled for so many seconds, and the latest audits."""
-        return {
-            "hosts_in_trouble": await hosts_in_trouble(self._rows, now),
-            "turned_away": await turned_away(self._rows),
-            "overdue": await pages_overdue(self._rows, now, longest),
-            "audits": await latest_audits(self._rows, AUDITS_KEPT),
-        }
+        return StoredTroubles(
+            await hosts_in_trouble(self._rows, now),
+            await turned_away(self._rows),
+            await pages_overdue(self._rows, now, longest),
+            await latest_audits(self._rows, AUDITS_KEPT),
+        )
 
-    async def posteriors(self, urls: Sequence[str]) -> Mapping[str, Row]:
-        """The posterior of the change rate of pages and how many revisits it rests on (`evidence`), by URL."""
+    async def posteriors(self, urls: Sequence[str]) -> Mapping[str, RatePosterior]:
+        """The posterior of the change rate of pages, by URL."""
         page, estimate = tables.pages.c, tables.estimates.c
-        found: dict[str, Row] = {}
+        found: dict[str, RatePosterior] = {}
         for start in range(0, len(urls), LIMITS.asked_at_once):
             query = (
-                select(page.url, estimate.shape, estimate.rate, estimate.crawls.label("evidence"))
+                select(page.url, estimate.shape, estimate.rate, estimate.crawls)
                 .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
                 .where(page.url.in_(urls[start : start + LIMITS.asked_at_once]))
             )
-            found |= {row.pop("url"): row for row in await self._rows(query)}
+            async with self._connected() as connection:
+                found |= {url: RatePosterior(*known) for url, *known in await connection.execute(query)}
         return found
 
-    async def followed_sites(self) -> Sequence[Row]:
+    async def followed_sites(self) -> Sequence[FollowedLine]:
         """By host, what following links has found."""
         async with self._connected() as connection:
             return await read_site_figures(connection)
 
-    async def exclusions(self) -> Sequence[Row]:
-        """The pages that are kept out, with since when, by URL."""
+    async def exclusions(self) -> Sequence[ExcludedPage]:
+        """The pages that are kept out, by URL."""
         kept_out = tables.exclusions.c
-        return await self._rows(select(kept_out.url, kept_out.at).order_by(kept_out.url))
+        rows = await self._rows(select(kept_out.url, kept_out.at).order_by(kept_out.url))
+        return [ExcludedPage(**row) for row in rows]
 
-    async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+    async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[PageStats]:
         """Rows of the view, most stale first; those never crawled lead, other addresses of pages are left out."""
         query = select(page_stats).where(page_stats.c.state != PageState.ALIAS.value)
         query = query.order_by(page_stats.c.freshness, page_stats.c.url)
         if host is not None:
             query = query.where(page_stats.c.host == host)
-        return await self._rows(query.limit(limit))
+        async with self._connected() as connection:
+            return [PageStats(*row) for row in await connection.execute(query.limit(limit))]
 
-    async def host_stats(self, *, limit: int | None = None) -> Sequence[Row]:
+    async def host_stats(self, *, limit: int | None = None) -> Sequence[HostStats]:
         """Rows of the view, largest host first, each with the number of changes of its frame."""
         rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
         change, host = tables.frame_changes, tables.hosts.c
@@ -346,53 +403,27 @@ class Reader:
             change, tables.hosts, host.id == change.c.host_id
         )
         counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
-        return [row | {"frame_changes": int(counts.get(row["host"], 0))} for row in rows]
+        return [HostStats(**row, frame_changes=counts.get(row["host"], 0)) for row in rows]
 
-    async def hosts(self) -> Sequence[Row]:
+    async def hosts(self) -> Sequence[HostLine]:
         """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
-        host, page = tables.hosts.c, tables.pages.c
-        counts = (
-            select(page.host_id, func.count().label("pages"))
-            .where(page.state.not_in(NOT_LISTED))
-            .group_by(page.host_id)
-            .subquery()
-        )
-        pages = func.coalesce(counts.c.pages, 0).label("pages")
-        rows = await self._rows(
-            select(
-                host.name.label("host"), pages, host.blocked, host.blocked_until, host.asked_until,
-                host.failures.label("successive_failures"),
-                host.delay.label("delay_seconds"), host.crawl_delay.label("crawl_delay_seconds"), host.id,
-            )
-            .join_from(tables.hosts, counts, counts.c.host_id == host.id, isouter=True)
-            .order_by(pages.desc(), host.name)
-        )  # fmt: skip
-        counted = [row.values() for row in await self._rows(TURNED_AWAY_BY_HOST)]
-        away = turned_away_by_host(counted)
-        return [row | {"blocked": bool(row["blocked"]), "turned_away": away.get(row.pop("id"), {})} for row in rows]
+        async with self._connected() as connection:
+            return await read_hosts(connection, None, even_empty=True)
 
-    async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[Row]:
+    async def signal_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[SourceLine]:
         """Rows of the view, by host and source."""
-        query = select(signal_stats).order_by(signal_stats.c.host, signal_stats.c.source)
-        if host is not None:
-            query = query.where(signal_stats.c.host == host)
-        return [with_heard(row) for row in await self._rows(query.limit(limit))]
+        async with self._connected() as connection:
+            return await read_sources(connection, limit, *([] if host is None else [signal_stats.c.host == host]))
 
-    async def calibration(self) -> Sequence[Row]:
+    async def calibration(self) -> Sequence[CalibrationLine]:
         """Rows of the view, lowest tenth first."""
-        return await self._rows(select(calibration).order_by(calibration.c.bin))
+        async with self._connected() as connection:
+            return await read_calibration(connection)
 
-    async def freshness_history(self, *, since: float = 0.0, limit: int | None = None) -> Sequence[Row]:
-        """The latest points since that time, newest first."""
-        at = tables.freshness_history.c.at
-        return await self._rows(
-            select(tables.freshness_history).where(at >= since).order_by(at.desc()).limit(limit)
-        )  # fmt: skip
-
-    async def slot_history(self, *, since: float = 0.0, bucket: float = 60.0) -> Sequence[Row]:
+    async def slot_history(self, *, since: float = 0.0, bucket: float = 60.0) -> Sequence[SlotLine]:
         """What slots were spent on since that time, by stretches of `bucket` seconds, use and outcome, oldest first."""
-        dialect = "sqlite" if self._address.file is not None else "postgresql"
-        return await self._rows(slots_since(dialect, since, bucket))
+        async with self._connected() as connection:
+            return await read_slots(connection, since, bucket)
 
     async def stored_pages(self) -> "tuple[StoredPages, Mapping[str, AgeCurve]]":
         """Every page that is not retired with what is believed of it, and by host how copies age."""
@@ -420,62 +451,42 @@ class Reader:
             found[name] = {"waiting": waiting, "waiting_since": since} | asdict(one)
         return found
 
-    async def settings_changes(self, *, limit: int | None = 100) -> Sequence[Row]:
-        """What was changed while running, newest first."""
-        change = tables.settings_changes
-        return await self._rows(select(change).order_by(change.c.id.desc()).limit(limit))
-
-    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> Row | None:
-        """Everything known of a page: its statistics, estimate, memory, last crawls and signals; None if unknown.
+    async def page(self, url: str, *, crawls: int = 20, signals: int = 20) -> PageFacts | None:
+        """Everything known of a page, with so many of its last crawls and signals; None if unknown.
 
         Any spelling of the page's URL finds it.
         """
-        found = await self._rows(select(tables.pages).where(is_page(url)))
-        if not found:
-            return None
-        page = found[0]
-        answer = (await self._rows(select(page_stats).where(page_stats.c.url == page["url"])))[0]
-        answer |= {name: page[name] for name in ("id", "origin", "added_at", "retired_at", "last_attempt")}
-        answer["successive_failures"] = page["failures"]
-        answer["alias_why"] = page["alias_why"]
         async with self._connected() as connection:
-            answer |= await read_addresses(connection, page["id"], page["alias_of"])
-            answer["linked_from"] = asdict(await read_linked(connection, page["id"]))
-            answer["memory"] = await remembered(connection, page["id"])
-        said = await self._rows(select(tables.versions.c.said).where(tables.versions.c.page_id == page["id"]))
-        answer["usage"] = usage_document(said[0]["said"] if said else None)
-        answer["host_in_trouble"] = await self._host_in_trouble(page["host_id"])
-        answer["pending_signals"] = _by_source(page, "pending")
-        answer["signal_trust"] = await self._signal_trust(page["host_id"])
-        answer["estimate"] = await self._estimate(page["id"])
-        answer["last_crawls"] = await self._latest(tables.crawls, page["id"], crawls)
-        answer["last_signals"] = await self._latest(tables.signals, page["id"], signals)
-        return answer
+            page = (await connection.execute(select(tables.pages).where(is_page(url)))).first()
+            if page is None:
+                return None
+            stats = (await connection.execute(select(page_stats).where(page_stats.c.url == page.url))).one()
+            said = select(tables.versions.c.said).where(tables.versions.c.page_id == page.id)
+            return PageFacts(
+                **stats._mapping,
+                id=page.id,
+                origin=page.origin,
+                added_at=page.added_at,
+                retired_at=page.retired_at,
+                last_attempt=page.last_attempt,
+                successive_failures=page.failures,
+                alias_why=page.alias_why,
+                **await read_addresses(connection, page.id, page.alias_of),
+                linked_from=await read_linked(connection, page.id),
+                memory=await remembered(connection, page.id),
+                usage=usage_document(await connection.scalar(said)),
+                host_in_trouble=await _host_waits(connection, page.host_id),
+                pending_signals=_by_source(page._mapping, "pending"),
+                signal_trust=await _signal_trust(connection, page.host_id),
+                estimate=await _estimate(connection, page.id),
+                last_crawls=await _last_crawls(connection, page.id, crawls),
+                last_signals=await _last_signals(connection, page.id, signals),
+            )
 
     async def copy(self, url: str) -> Copy | Gone | None:
         """The latest copy of a page, by any spelling of its URL; None where there is none, and no page that is gone."""
         async with self._connected() as connection:
             return await read_copy(connection, is_document(url), None, 0.0, even_gone=True)
-
-    async def _signal_trust(self, host_id: int) -> Sequence[Row]:
-        trust = tables.signal_trust.c
-        columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
-        query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
-        return [with_heard(row) for row in await self._rows(query)]
-
-    async def _host_in_trouble(self, host_id: int) -> Row:
-        host = tables.hosts.c
-        wanted = (host.blocked, host.blocked_until, host.asked_until, host.failures)
-        found = (await self._rows(select(*wanted).where(host.id == host_id)))[0]
-        return found | {"blocked": bool(found["blocked"])}
-
-    async def _estimate(self, page_id: int) -> Row | None:
-        found = await self._rows(select(tables.estimates).where(tables.estimates.c.page_id == page_id))
-        if not found:
-            return None
-        row = found[0]
-        answer = {name: row[name] for name in ("at", "shape", "rate", "alpha_se", "crawls", "changes")}
-        return answer | {name: _by_source(row, name) for name in ("kappa", "gamma", "kappa_se", "signals")}
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
@@ -484,25 +495,6 @@ class Reader:
             return None
         async with self._connected() as connection:
             return await learnt_of(connection, found[0]["id"])
-
-    async def frame_changes(self, *, host: str | None = None, limit: int | None = 100) -> Sequence[Row]:
-        """Changes of hosts' frames, newest first."""
-        change, name = tables.frame_changes, tables.hosts.c.name
-        query = select(name.label("host"), *(column for column in change.c if column.name != "host_id"))
-        query = query.join_from(change, tables.hosts, tables.hosts.c.id == change.c.host_id)
-        if host is not None:
-            query = query.where(name == host)
-        return await self._rows(query.order_by(change.c.first_at.desc(), name).limit(limit))
-
-    async def _latest(self, of: Table, page_id: int, limit: int) -> Sequence[Row]:
-        rows = await self._rows(select(of).where(of.c.page_id == page_id).order_by(of.c.id.desc()).limit(limit))
-        for row in rows:
-            del row["id"], row["page_id"]
-            if of is tables.crawls:
-                row["signals"] = _by_source(row, "signals")
-                for source in SOURCES:
-                    del row[f"signals_{source.value}"]
-        return rows
 
     async def _rows(self, query: Select[Any]) -> list[Row]:
         async with self._connected() as connection:
@@ -521,6 +513,44 @@ class Reader:
         if self._engine is None:
             raise StoreError("the reader is not open")
         return self._engine
+
+
+async def _host_waits(connection: AsyncConnection, host_id: int) -> HostWaits:
+    host = tables.hosts.c
+    query = select(host.blocked, host.blocked_until, host.asked_until, host.failures).where(host.id == host_id)
+    blocked, *others = (await connection.execute(query)).one()
+    return HostWaits(bool(blocked), *others)
+
+
+async def _signal_trust(connection: AsyncConnection, host_id: int) -> list[TrustLine]:
+    trust = tables.signal_trust.c
+    columns = (trust.source, trust.heard, trust.weight, trust.score, trust.intervals, trust.why)
+    query = select(*columns).where(trust.host_id == host_id).order_by(trust.source)
+    return [TrustLine(**with_heard(dict(row._mapping))) for row in await connection.execute(query)]
+
+
+async def _estimate(connection: AsyncConnection, page_id: int) -> StoredEstimate | None:
+    query = select(tables.estimates).where(tables.estimates.c.page_id == page_id)
+    if (row := (await connection.execute(query)).first()) is None:
+        return None
+    by_source = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "kappa_se", "signals"))
+    return StoredEstimate(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, *by_source)
+
+
+async def _last_crawls(connection: AsyncConnection, page_id: int, limit: int) -> list[PastCrawl]:
+    query = select(tables.crawls).where(_crawl.page_id == page_id).order_by(_crawl.id.desc()).limit(limit)
+    stored = [field.name for field in fields(PastCrawl) if field.name != "signals"]
+    return [
+        PastCrawl(**{name: row[name] for name in stored}, signals=_by_source(row, "signals"))
+        for row in (await connection.execute(query)).mappings()
+    ]
+
+
+async def _last_signals(connection: AsyncConnection, page_id: int, limit: int) -> list[SignalLine]:
+    signal = tables.signals.c
+    query = select(signal.source, signal.seen_at, signal.claimed_at, signal.stale).where(signal.page_id == page_id)
+    rows = await connection.execute(query.order_by(signal.id.desc()).limit(limit))
+    return [SignalLine(Source(source), *others) for source, *others in rows]
 
 
 async def database_bytes(connection: AsyncConnection, address: Address) -> int:
@@ -558,10 +588,5 @@ def with_heard(row: Row) -> Row:
     return row | {"heard": None if row["heard"] is None else bool(row["heard"])}
 
 
-def _by_source(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _by_source(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
     return {source.value: row[f"{name}_{source.value}"] for source in SOURCES}
-
-
-def _plain(number: Any) -> Any:
-    """PostgreSQL sums whole numbers into decimals."""
-    return number if number is None or isinstance(number, float) else int(number)

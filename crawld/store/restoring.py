@@ -98,7 +98,7 @@ _TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}
 _STATES = {state.value: state for state in PageState}
 _page, _estimate, _host = tables.pages.c, tables.estimates.c, tables.hosts.c
 _S = len(SOURCES)
-_TEXTS = (_page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.turned_away, _page.dirty_since)
+_TEXTS = (_page.id, _page.url, _page.host_id, _page.state, _page.alias_of, _page.turned_away, _estimate.at)
 _NUMBERS = (_page.importance, _page.last_success, _page.last_attempt, _page.failures, _page.gone_since)
 _COUNTS = [_page[name] for name in by_source("pending")]
 _BELIEFS = [
@@ -131,7 +131,7 @@ class PageScan:
         if ranges is not None:
             query = query.where(_page.id < bindparam("end", type_=_page.id.type))
         self._query: Select[Any] = query.order_by(_page.id).limit(ROWS_AT_ONCE)
-        self.dirty: dict[int, float] = {}  # of the pages read so far: since when
+        self.dirty: dict[int, float] = {}  # of the pages read so far: their latest successful crawls
 
     async def next(self) -> StoredPages | None:
         """The next slice, None at the end. One that failed is read again by the next call."""
@@ -161,10 +161,11 @@ class PageScan:
 
     def _columns(self, rows: Sequence[Sequence[Any]], hosts: dict[int, str]) -> StoredPages:
         fields = list(zip(*rows, strict=True))
-        ids, urls, host_ids, states, alias_of, turned_away, dirty = fields[: len(_TEXTS)]
-        self.dirty |= {page: since for page, since in zip(ids, dirty, strict=True) if since is not None}
+        ids, urls, host_ids, states, alias_of, turned_away, estimated = fields[: len(_TEXTS)]
         numbers: Floats = np.array(fields[len(_TEXTS) :], dtype=np.float64)  # None becomes nan
         importance, last_success, last_attempt, failures, gone_since = numbers[: len(_NUMBERS)]
+        news = ~(np.array(estimated, dtype=np.float64) >= last_success) & ~np.isnan(last_success)
+        self.dirty |= {ids[at]: float(last_success[at]) for at in np.flatnonzero(news).tolist()}
         shape, rate, *beliefs = numbers[len(_NUMBERS) + _S :]
         return StoredPages(
             ids=np.array(ids, dtype=np.int64),
@@ -192,7 +193,7 @@ class PageScan:
 async def restore_pages(
     reading: AsyncEngine, page_ids: Sequence[int] | None = None, ranges: Ranges | None = None
 ) -> tuple[StoredPages, dict[int, float]]:
-    """All slices of a scan as one, and which of its pages are dirty, since when."""
+    """All slices of a scan as one, and which of its pages are dirty: their latest successful crawls."""
     scan = PageScan(reading, page_ids, ranges)
     parts: list[StoredPages] = []
     while (part := await scan.next()) is not None:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import PageState
 from crawld.store import tables
+from crawld.store.bulk import run_to_end_on_sqlite
 from crawld.store.engine import among, floored
 from crawld.store.hosts import forget_hosts, forget_old_robots
 from crawld.store.links import forget_links
@@ -189,8 +190,10 @@ class Pruning:
     async def _walk(self, connection: AsyncConnection, cutoff: float) -> int:
         """Over the next pages: those retired long ago go with all that is theirs.
 
-        The first walk also finds pages that have too many rows since before this start.
+        The first walk also finds pages that have too many rows since before this start, as fast as they are pruned.
         """
+        if self._first_walk and len(self._grown) > LIMITS.walked_at_once:
+            return 0
         page = tables.pages.c
         window = (page.id > self._walked) & (page.id <= self._walked + LIMITS.walked_at_once)
         retired = (page.state == PageState.RETIRED.value) & (page.retired_at < cutoff)
@@ -302,4 +305,4 @@ async def give_back_space(connection: AsyncConnection) -> None:
     free = await connection.scalar(text("PRAGMA freelist_count")) or 0
     pages = await connection.scalar(text("PRAGMA page_count")) or 0
     if free > max(1_000, pages // 10):
-        (await connection.execute(text(f"PRAGMA incremental_vacuum({LIMITS.free_pages_at_once})"))).all()
+        await run_to_end_on_sqlite(connection, f"PRAGMA incremental_vacuum({LIMITS.free_pages_at_once})")

@@ -32,20 +32,23 @@ from crawld.model.page import PageState
 from crawld.store import tables
 from crawld.store.batch import CRAWL, SIGNAL, Batch, FreshnessPoint, PageChange
 from crawld.store.bulk import (
+    AT_ONCE,
     Copying,
     ForRows,
     Given,
+    Part,
+    Returned,
     add_gains,
     adding_rows,
     count_polls,
     count_signals,
-    inserting,
     put_of_host,
     replacing,
     replacing_rows,
     run,
+    run_together,
 )
-from crawld.store.changes import Renewed, told_changes, write_changes
+from crawld.store.changes import BODY, GONE_AMONG, Renewed, changed_pages, gone_among, told_changes, write_changes
 from crawld.store.hosts import robots_row
 from crawld.store.pages import OneWriter, WriteScope, know_hosts
 from crawld.store.slot_history import TICK
@@ -94,13 +97,14 @@ def _crawled(given: Given, more: dict[str, Any]) -> Update:
         "title": func.coalesce(given["title"], page.title),
         "language": func.coalesce(given["language"], page.language),
         "content_type": func.coalesce(given["content_type"], page.content_type),
-        "dirty_since": func.coalesce(page.dirty_since, given["success"]),
         "turned_away": given["turned_away"],
         "failures": given["failures"],
         "crawls": page.crawls + given["crawls"],
         "changes": page.changes + given["changes"],
         "failed": page.failed + given["failed"],
     }
+    if given.dialect == "sqlite":  # PostgreSQL finds dirty pages without an index: crawld.store.estimates
+        values["dirty_since"] = func.coalesce(page.dirty_since, given["success"])
     return update(tables.pages).where(page.id == given["id"]).values(values | more)
 
 
@@ -156,9 +160,9 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
         change.change,
         change.still,
         change.gone_since,
-        storable(change.title),
-        storable(change.language),
-        storable(change.content_type),
+        change.title and storable(change.title),
+        change.language and storable(change.language),
+        change.content_type and storable(change.content_type),
         change.turned_away,
         change.failures,
         change.crawls,
@@ -167,8 +171,8 @@ def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
     )
 
 
-async def update_pages(connection: AsyncConnection, batch: Batch) -> None:
-    """Update the pages of a batch, in the order of their ids: others that update several do not wait in a circle."""
+def _page_parts(batch: Batch) -> list[Part]:
+    """Updates the pages of a batch, in the order of their ids: others that update several do not wait in a circle."""
     quiet, met, signalled = [], [], []
     for page_id, change in sorted(batch.pages.items()):
         signals = change.signals
@@ -180,9 +184,10 @@ async def update_pages(connection: AsyncConnection, batch: Batch) -> None:
         else:
             counts = (*signals.every, *signals.since_first, *signals.floor, *signals.shift)
             met.append((*_crawl_fields(page_id, change), *counts))
-    await UPDATE_QUIET.run(connection, quiet, each=True)
-    await UPDATE.run(connection, met, each=True)
-    await COUNT_SIGNALS.run(connection, signalled)
+    return [Part(UPDATE_QUIET, quiet, each=True), Part(UPDATE, met, each=True), Part(COUNT_SIGNALS, signalled)]
+
+
+async def _write_aliases(connection: AsyncConnection, batch: Batch) -> None:
     aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
     await ALIAS.run(connection, aliases)
     await ALIAS_OF_ALIAS.run(connection, [row for row in aliases if row[1] is not None])
@@ -195,8 +200,6 @@ _FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
 
 async def put_hosts(connection: AsyncConnection, scope: WriteScope | None, hosts: Sequence[HostState]) -> None:
     """Insert hosts, or overwrite what is known of them."""
-    if not hosts:
-        return
     if scope is None:
         rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in hosts]
         await run(connection, _put_host(connection.dialect.name), rows)
@@ -229,12 +232,10 @@ _UPDATE = ForRows({"id": tables.hosts.c.id.type} | {c.name: c.type for c in _FIE
 
 Rows = list[dict[str, Any]]
 
-INSERT_CRAWLS, INSERT_SIGNALS = Copying(tables.crawls, CRAWL), Copying(tables.signals, SIGNAL)
+COPY_CRAWLS, COPY_SIGNALS = Copying(tables.crawls, CRAWL), Copying(tables.signals, SIGNAL)
 COUNT_SIGNALS_BY_SOURCE = ForRows(
     {"id": BigInteger(), "source": Text(), "signals": BigInteger(), "stale": BigInteger()}, count_signals
 )
-BODY = ("page_id", "at", "content_type", "size", "zstd")
-INSERT_BODIES = inserting(tables.bodies, *BODY, "version")
 PUT_VERSIONS = replacing_rows(tables.versions)
 ADD_CALIBRATION = adding_rows(tables.calibration_days)
 _latest = tables.bodies.alias("latest")
@@ -248,29 +249,45 @@ FORGET_EARLIER_BODIES = delete(tables.bodies).where(
 FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
-async def write_new(connection: AsyncConnection, batch: Batch) -> None:
-    """Insert what a batch only adds, before its transaction takes any lock: see `Copying`."""
-    await INSERT_CRAWLS.run(connection, batch.crawls)
-    await INSERT_SIGNALS.run(connection, batch.signals)
+async def write_new(connection: AsyncConnection, batch: Batch) -> list[Part]:
+    """Copies what a batch only adds, before its transaction takes any lock (see `Copying`); the few rows left."""
+    added = ((COPY_CRAWLS, batch.crawls), (COPY_SIGNALS, batch.signals))
+    return [Part(copying.inserting, rows) for copying, rows in added if not await copying.run(connection, rows)]
+
+
+async def write_pages(connection: AsyncConnection, batch: Batch, more: Sequence[Part]) -> tuple[Returned, Rows]:
+    """Write what a batch does to pages, and more beside it; what that returned, and the changes to tell of."""
+    changed = changed_pages(batch)
+    at_once = connection.dialect.name in AT_ONCE  # then the pages are looked at as they are before
+    gone = await gone_among(connection, changed) if changed and not at_once else set()
+    versions = list(map(version_row, batch.memories.values()))
+    parts = [Part(GONE_AMONG, [(page,) for page in changed] if at_once else ()), *_page_parts(batch)]
+    found = await run_together(connection, [*more, *parts, Part(PUT_VERSIONS, versions)])
+    return found, told_changes(batch, gone.union(found.get(GONE_AMONG, ())))
 
 
 async def write(
-    connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool, scope: WriteScope | None = None
+    connection: AsyncConnection,
+    batch: Batch,
+    bodies: Rows,
+    told: Rows,
+    *,
+    only_latest: bool,
+    scope: WriteScope | None = None,
 ) -> None:
     """Run the rest of a batch inside the connection's transaction; `bodies` are its bodies, compressed.
 
     Rows that writers of several shards share, the counts of a day and the number of the last change, come last.
     """
     dialect = connection.dialect.name
-    await put_hosts(connection, scope, list(batch.hosts.values()))
+    if batch.hosts:
+        await put_hosts(connection, scope, list(batch.hosts.values()))
     if batch.robots:
         await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
     if batch.signals:
         await COUNT_SIGNALS_BY_SOURCE.run(connection, _signal_counts(batch))
-    told = await told_changes(connection, batch) if batch.changes else []
-    await update_pages(connection, batch)
-    if batch.memories:
-        await PUT_VERSIONS.run(connection, [version_row(memory) for memory in batch.memories.values()])
+    if batch.aliases:
+        await _write_aliases(connection, batch)
     if batch.polls:
         await _write_polls(connection, scope, batch.polls)
     if batch.gains:
@@ -285,17 +302,17 @@ async def write(
         await run(connection, put_of_host(dialect, tables.frame_changes), rows)
     if batch.points:
         await _write_points(connection, batch.points.values())
-    renewed = Renewed([row["page_id"] for row in bodies if row["change"] is None])
-    await renewed.read(connection)
+    renewed = Renewed()
     if bodies:
+        await renewed.read(connection, [row["page_id"] for row in bodies if row["change"] is None])
         await _make_room(connection, batch, bodies, only_latest=only_latest)
     if batch.calibration:
-        sums = sorted((*key, *counts) for key, counts in batch.calibration.items())
-        await ADD_CALIBRATION.run(connection, sums)
-    first = await write_changes(connection, told, scope) if told else 0
-    renewed.add(told, first)
-    await INSERT_BODIES.run(connection, [_body_fields(row, renewed, first) for row in bodies])
-    await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
+        await ADD_CALIBRATION.run(connection, [(*key, *counts) for key, counts in sorted(batch.calibration.items())])
+    if told or bodies:
+        renewed.add(told)
+        await write_changes(connection, told, [_copy(row, renewed) for row in bodies], scope)
+    if batch.unarchived:
+        await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
 
 
 async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
@@ -306,10 +323,9 @@ async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *,
         await run(connection, FORGET_LATEST_BODY, [{"b_page": body.page_id} for body in batch.bodies if body.renews])
 
 
-def _body_fields(row: dict[str, Any], renewed: Renewed, first: int) -> tuple[Any, ...]:
-    change = row["change"]
-    version = renewed.version(row["page_id"]) if change is None else first + change
-    return *(row[name] for name in BODY), version
+def _copy(row: dict[str, Any], renewed: Renewed) -> tuple[Any, ...]:
+    brought = (None, row["change"]) if row["change"] is not None else renewed.version(row["page_id"])
+    return *(row[name] for name in BODY), *brought
 
 
 async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessPoint]) -> None:

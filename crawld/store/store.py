@@ -1,13 +1,15 @@
 """The store, on SQLite or PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial, wraps
+from operator import attrgetter
 from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
+import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -36,7 +38,7 @@ from crawld.store.restoring import PageScan, StoredPages, count_live, restore_pa
 from crawld.store.retention import Pruning, Retention, give_back_space
 from crawld.store.settings import Action, StoredDemand
 from crawld.store.sources import Poll, SourceFile, forget_sources, read_sources
-from crawld.store.statements import write, write_new
+from crawld.store.statements import write, write_new, write_pages
 from crawld.store.versions import RecentVersions, VersionReader, body_rows, latest_copy, read_recent_pages
 from crawld.store.writer import Writer
 
@@ -58,6 +60,7 @@ class Recording:
 
     def __init__(self, database: Database, scope: WriteScope | None, **options: Unpack[Options]) -> None:
         self._database, self._scope = database, scope
+        self.redacted_url = database.redacted_url  # where the database is, without a password
         self._keep_bodies = options.get("keep_bodies", "changes")
         self._obey_noarchive = options.get("obey_noarchive", True)
         self._clock = options.get("clock") or SystemClock()
@@ -67,11 +70,6 @@ class Recording:
         self._dirty = None if database.by_row else DirtyPages()
         self.changes = ChangeSignal()
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
-
-    @property
-    def redacted_url(self) -> str:
-        """Where the database is, without a password."""
-        return self._database.redacted_url
 
     @property
     def backlog(self) -> int:
@@ -150,7 +148,7 @@ class Recording:
         return self._writer.put(item)
 
     async def _commit(self, queued: Sequence[QueuedItem]) -> None:
-        await self._write([one.item for one in queued])
+        await self._write(list(map(attrgetter("item"), queued)))
 
     async def _write(self, items: Sequence[Item], epochs: Mapping[int, int] | None = None) -> None:
         """Write items in one transaction, under these epochs of the shards that they concern."""
@@ -166,13 +164,17 @@ class Recording:
             work = partial(body_rows, batch.bodies, only_latest=only_latest)
             bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
         async with self._database.writing.transaction() as connection:
-            await write_new(connection, batch)
+            parts = await write_new(connection, batch)
             if self._scope is not None:
-                await self._scope.fence(connection, epochs or {})
-            await write(connection, batch, bodies, only_latest=only_latest, scope=self._scope)
+                parts.append(self._scope.fence(epochs or {}))
+            found, told = await write_pages(connection, batch, parts)
+            if self._scope is not None:
+                self._scope.check_fence(epochs or {}, found)
+            await write(connection, batch, bodies, told, only_latest=only_latest, scope=self._scope)
         if self._scope is not None:
             self._scope.settle_calibration()
-        self._committed(items, batch, 0 if only_latest else sum(len(row["zstd"]) for row in bodies))
+        kept = 0 if only_latest or not bodies else sum(len(row["zstd"]) for row in bodies)
+        self._committed(items, batch, kept)
 
     def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:
         if batch.changes:
@@ -226,7 +228,7 @@ def retried(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await keep_trying(lambda: method(store, *args, **kwargs), store.redacted_url)
+        return await keep_trying(partial(method, store, *args, **kwargs), store.redacted_url)
 
     return asked
 
@@ -336,6 +338,7 @@ class SqlStore(Recording):
             async for part in parts:
                 if part.retired or part.returned:
                     self.changes.tell()
+                self._drop_dirty(part.retired)
                 if part.returned and self._dirty is not None and self._scope is None:
                     # Pages that come back may have been dirty when they retired.
                     self._dirty.found(await estimates.read_dirty(self._reading, [page.id for page in part.returned]))
@@ -356,7 +359,13 @@ class SqlStore(Recording):
         """
         retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
         self.changes.tell()
+        self._drop_dirty(retired)
         return retired
+
+    def _drop_dirty(self, pages: Iterable[Page]) -> None:
+        """Learn nothing more of retired pages; those that other workers retire are learnt once more, without harm."""
+        if self._dirty is not None:
+            self._dirty.drop(page.id for page in pages)
 
     async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
         """Keep these pages out no longer; the URLs of those that were."""
@@ -470,7 +479,7 @@ class SqlStore(Recording):
             self._dirty.found(await estimates.read_dirty(self._reading))
             self._dirty.read = True
         held = None if self._scope is None else self._scope.holds
-        return await estimates.not_retired(self._reading, self._dirty, limit, held)
+        return np.array(self._dirty.first(limit, held), dtype=np.int64)
 
     @retried_with_timeout
     async def crawled_pages(self, after: int, limit: int) -> Ints:
@@ -490,10 +499,10 @@ class SqlStore(Recording):
         """Write new estimates over the old ones."""
         for start in range(0, len(new), LIMITS.saved_at_once):
             async with self._connection.transaction() as connection:
-                some = new[start : start + LIMITS.saved_at_once]
-                still = await estimates.write_estimates(connection, self._scope, some, self._clock.now())
+                some, now = new[start : start + LIMITS.saved_at_once], self._clock.now()
+                await estimates.write_estimates(connection, self._scope, some, now)
             if self._dirty is not None:
-                self._dirty.estimated([estimate.page_id for estimate in some], still)
+                self._dirty.estimated(some, now)
 
     @retried
     async def demand(self) -> StoredDemand:

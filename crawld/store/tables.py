@@ -92,7 +92,7 @@ pages = Table(
     Column("last_change_at", Double),
     Column("gone_since", Double),  # set where the last successful crawl found the page gone
     Column("weight", Double),  # what it weighs where that is not the list's importance
-    Column("dirty_since", Double),  # the oldest successful crawl that the estimate does not know of
+    Column("dirty_since", Double),  # on SQLite, the oldest successful crawl that the estimate does not know of
     _count("failures"),  # successive, of the page's own
     _count("crawls"),
     _count("changes"),

@@ -117,8 +117,10 @@ def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
 
 def pack_times(times: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bytes | None:
     """Blocks that name times, as numbers one after the other."""
+    if not times:
+        return None
     numbers = [number for index, block, moments in times for number in (index, block, len(moments), *moments)]
-    return pack_hashes(tuple(numbers)) if numbers else None
+    return pack_hashes(tuple(numbers))
 
 
 def unpack_times(packed: bytes | None) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
@@ -162,7 +164,7 @@ def pack_title(digest: Digest) -> bytes | None:
 
 def pack_said(said: tuple[Statement, ...]) -> str | None:
     """What a site says of a page's use, as JSON."""
-    return storable(json.dumps([(place.value, text) for place, text in said])) if said else None
+    return storable(json.dumps([(place.value, text) for place, text in said]))
 
 
 def unpack_said(packed: str | None) -> tuple[Statement, ...]:
@@ -206,13 +208,12 @@ def version_row(memory: Memory) -> tuple[Any, ...]:
         pack_digests(memory.seen),
         memory.digest.scheme,
         pack_times(memory.digest.times),
-        pack_places(memory.places),
+        pack_places(memory.places) if memory.places else None,
         memory.answered,
         memory.canonical,
         pack_title(memory.digest),
         pack_hashes(memory.varying) if memory.varying else None,
-        pack_said(memory.said),
-        pack_denied(memory.said),
+        *((pack_said(memory.said), pack_denied(memory.said)) if memory.said else (None, None)),
     )
 
 

@@ -13,7 +13,9 @@ from pydantic import ConfigDict, Field
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.estimate import Floats, Ints
-from crawld.model.page import NOT_LISTED, PageState
+from crawld.model.host import HostsInTrouble, SitesTurningAway
+from crawld.model.metrics import HistoryPoint
+from crawld.model.page import OverduePages, PageState
 from crawld.model.signal import Source, bought_in_words
 from crawld.model.usage import NOTHING_SAID, PageUse, Usage
 from crawld.store.batch import FreshnessPoint
@@ -334,7 +336,7 @@ class FollowedLine:
     waiting: int  # of those, not yet visited
     refused: int  # linked, but not to be kept
     deferred: int  # pages with links that wait for room
-    depth: int
+    depth: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,11 +360,217 @@ class CalibrationLine:
     predicted: float
     seen: float
 
+    @property
+    def gap(self) -> float:
+        """By how much more was seen than predicted."""
+        return self.seen - self.predicted
+
+
+@dataclass(frozen=True, slots=True)
+class PageStats:
+    """A page's row of the view `page_stats`."""
+
+    url: str
+    host: str
+    importance: float
+    state: str
+    crawls: int
+    changes: int
+    failures: int
+    signals: int
+    last_crawl_at: float | None
+    last_change_at: float | None
+    change_rate: float | None
+    alpha: float | None
+    beta_seconds: float | None
+    kappa: float | None
+    gamma: float | None
+    precision: float | None
+    recall: float | None
+    staleness: float | None
+    freshness: float
+    weight: float
+    gone_since: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedCopy:
+    """Memory of the latest copy: its validators, its blocks, and what is left out of the comparison."""
+
+    fetched_at: float
+    etag: str | None
+    last_modified: str | None
+    content_type: str | None
+    blocks: int
+    volatile_places: int
+    frame_blocks: int
+    streak: int
+    versions_seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostWaits:
+    """Reasons of a host not to be asked."""
+
+    blocked: bool
+    blocked_until: float
+    asked_until: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrustLine:
+    """How far signals of a source are heard on a page's host, and why."""
+
+    source: str
+    heard: bool | None
+    weight: float | None
+    score: float | None
+    intervals: int
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEstimate:
+    """Estimate of a page as it is stored, by source where signals are concerned."""
+
+    at: float
+    shape: float
+    rate: float
+    alpha_se: float | None
+    crawls: int
+    changes: int
+    kappa: Mapping[str, float]
+    gamma: Mapping[str, float]
+    kappa_se: Mapping[str, float | None]
+    signals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PastCrawl:
+    """One finished attempt at a page, with all that is stored of it."""
+
+    at: float
+    verdict: str
+    status: int | None
+    trouble: str | None
+    detail: str | None
+    tau: float | None
+    bytes: int
+    duration: float
+    magnitude: float | None
+    predicted: float | None
+    conditional: bool
+    audit: bool
+    reverted: bool
+    signals: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFacts(PageStats):
+    """Everything known of a page: its statistics, estimate, memory, and last crawls and signals."""
+
+    id: int
+    origin: str
+    added_at: float
+    retired_at: float | None
+    last_attempt: float | None
+    successive_failures: int
+    alias_why: str | None
+    alias_of: str | None
+    aliases: Sequence[str]
+    linked_from: Linked
+    memory: RememberedCopy | None
+    usage: Mapping[str, Any] | None
+    host_in_trouble: HostWaits
+    pending_signals: Mapping[str, int]
+    signal_trust: Sequence[TrustLine]
+    estimate: StoredEstimate | None
+    last_crawls: Sequence[PastCrawl]
+    last_signals: Sequence[SignalLine]
+
+
+@dataclass(frozen=True, slots=True)
+class HostStats:
+    """A host's row of the view `host_stats`, with the number of changes of its frame."""
+
+    host: str
+    pages: int
+    copies: int
+    crawls: int
+    changes: int
+    failures: int
+    signals: int
+    last_crawl_at: float | None
+    last_change_at: float | None
+    change_rate: float | None
+    freshness: float | None
+    blocked: bool
+    blocked_until: float
+    successive_failures: int
+    delay_seconds: float | None
+    crawl_delay_seconds: float | None
+    frame_changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RatePosterior:
+    """RatePosterior of a page's change rate, and how many revisits it rests on."""
+
+    shape: float
+    rate: float
+    evidence: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedPage:
+    """A page that is kept out, and since when."""
+
+    url: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Figures of all pages, from the database alone."""
+
+    pages: int
+    states: Mapping[str, int]
+    crawls: int
+    changes: int
+    failures: int
+    last_crawl_at: float | None
+    hosts: int
+    freshness: float | None  # weighted by importance
+    latest: HistoryPoint | None
+    database_bytes: int
+    free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFigures:
+    """Audits that the measured freshness rests on: how many, and over which time."""
+
+    count: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTroubles:
+    """Hosts that may not be asked or turn us away, pages that are overdue, and the latest audits."""
+
+    hosts_in_trouble: HostsInTrouble
+    turned_away: Mapping[str, SitesTurningAway]
+    overdue: OverduePages
+    audits: AuditFigures
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
     """How all pages stand."""
 
+    pages: int  # that are kept: neither retired nor other addresses of a page
     states: Mapping[PageState, int]
     hosts: int
     latest: FreshnessPoint | None
@@ -370,11 +578,6 @@ class Overview:
     last_crawl_at: float | None  # of the latest success
     database_bytes: int
     free_bytes: int | None = None  # on the disk of the database; None where that is a server's business
-
-    @property
-    def pages(self) -> int:
-        """Pages that are kept: neither retired nor other addresses of a page."""
-        return sum(count for state, count in self.states.items() if state not in NOT_LISTED)
 
 
 class LivePages(Protocol):

@@ -76,7 +76,8 @@ class Writer:
     @property
     def healthy(self) -> bool:
         """Whether the last commit succeeded and the queue has room: callers should pause otherwise."""
-        return self._trouble is None and not self._full and not (self._task is not None and self._task.done())
+        full = self._fills(LIMITS.full_queue, LIMITS.full_queue_bytes)
+        return self._trouble is None and not full and not (self._task is not None and self._task.done())
 
     @property
     def trouble(self) -> str | None:
@@ -87,10 +88,6 @@ class Writer:
     def trouble_since(self) -> float | None:
         """When commits began to fail (UTC seconds), None while all is well."""
         return self._trouble_since
-
-    @property
-    def _full(self) -> bool:
-        return self._fills(LIMITS.full_queue, LIMITS.full_queue_bytes)
 
     def _fills(self, items: int, size: int) -> bool:
         """Whether what waits, signals apart, comes to so many items or bytes."""
@@ -105,10 +102,9 @@ class Writer:
 
         Where the database is damaged items are still queued, so that the end can say how many were not written.
         """
-        signal = isinstance(item, Signal)
         if (
             self._queue.signals >= LIMITS.max_signals
-            if signal
+            if isinstance(item, Signal)
             else self._fills(2 * LIMITS.full_queue, 2 * LIMITS.full_queue_bytes)
         ):
             if self.lost % 1_000 == 0:

@@ -18,6 +18,10 @@ HISTORY = "SELECT p.url, c.at, c.verdict FROM crawls c JOIN pages p ON p.id = c.
 FEED = "SELECT c.id, p.url, c.at, c.verdict FROM changes c JOIN pages p ON p.id = c.page_id ORDER BY 1"
 BELIEFS = "SELECT p.url, e.rate, e.shape FROM estimates e JOIN pages p ON p.id = e.page_id ORDER BY 1"
 
+DIRTY = """SELECT p.url, p.last_success FROM pages p LEFT JOIN estimates e ON e.page_id = p.id
+    WHERE e.at IS NULL OR e.at < p.last_success ORDER BY 1"""
+MARKED_DIRTY = "SELECT url, dirty_since FROM pages WHERE dirty_since IS NOT NULL ORDER BY 1"
+
 
 def of_file(file: Path, query: str) -> list[tuple[Any, ...]]:
     """What a query says of a SQLite file."""
@@ -80,5 +84,6 @@ async def test_a_fleet_takes_a_single_daemon_over_and_gives_it_back(tmp_path: Pa
         assert written.status == 0, written.err
         for query in (HISTORY, FEED, BELIEFS, *(f"SELECT count(*) FROM {table}" for table in TABLES)):
             assert of_file(back, query) == await of_fleet(postgres_url, query)
+        assert of_file(back, MARKED_DIRTY) == await of_fleet(postgres_url, DIRTY)
         listed = await command("urls", "list", "--database", f"sqlite:///{back}", cwd=tmp_path)
         assert sorted(listed.out.split()) == sorted(urls)

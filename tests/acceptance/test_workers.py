@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.support.behaviours import FILLER, page
-from tests.support.process import HANG_SECONDS, daemon, settings
+from tests.support.process import HANG_SECONDS, daemon, runs, settings
 from tests.support.site import Site, Visit
 
 
@@ -31,7 +31,7 @@ def children(pid: int) -> list[int]:
 async def gone(pids: list[int]) -> bool:
     """Whether these processes end within some seconds."""
     for _ in range(200):
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if not any(map(runs, pids)):
             return True
         await asyncio.sleep(0.05)
     return False

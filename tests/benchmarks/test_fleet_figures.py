@@ -91,3 +91,12 @@ def test_silence_counts_beyond_the_downtime() -> None:
     """The fleet's longest gap around a crash, less the time that PostgreSQL was away."""
     crash = Fault("crash", "", 10.0, 12.0)
     assert figures.silences([crash], [8.0, 9.0, 10.5, 14.0, 14.1, 16.5]) == [1.5]
+
+
+def test_hooks_are_silent_only_while_a_change_waits_and_the_fleet_asks() -> None:
+    """From the commit of the oldest change that is not told, without the time in which nothing was asked."""
+    asked = [float(at) for at in range(31) if not 12 < at < 18]  # silent for six seconds
+    committed, told = {1: 1.0, 2: 10.0, 3: 11.0, 4: 29.0}, {1: 1.5, 2: 20.0, 3: 20.5, 4: 29.5}
+    assert figures.hook_silence(committed, told, asked, 0.0, 30.0) == 4.0
+    assert figures.hook_silence(committed, told | {4: 40.0}, asked, 0.0, 30.0) == 4.0
+    assert figures.hook_silence({5: 2.0}, {}, asked, 0.0, 30.0) == 22.0

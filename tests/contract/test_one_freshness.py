@@ -4,6 +4,7 @@ import math
 import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from crawld.model.page import PageState, Wanted
 from crawld.model.signal import SOURCES, Signal
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.batch import Record
 from crawld.store.report import Reader
 from crawld.store.settings import StoredDemand
@@ -138,10 +139,10 @@ async def compare(kept: Kept) -> dict[str, float]:
     await kept.store.flush()
     before = time.time()
     async with Reader(kept.url) as reader:
-        stats = [row for row in await reader.page_stats() if row["state"] != "retired"]
-        figures = {row["url"]: row["freshness"] for row in stats}
-        figures |= {row["host"]: row["freshness"] for row in await reader.host_stats()}
-        figures["all"] = (await reader.overall())["freshness"]
+        stats = [row for row in await reader.page_stats() if row.state != "retired"]
+        figures: dict[str, Any] = {row.url: row.freshness for row in stats}
+        figures |= {row.host: row.freshness or 0.0 for row in await reader.host_stats()}
+        figures["all"] = (await reader.overall()).freshness or 0.0
     query = "SELECT sum(weight * freshness) / sum(weight) FROM page_stats WHERE state <> 'retired'"
     ((figures["queried"],),) = await rows(kept.url, query)
     high, low = held(kept, before), held(kept, time.time())

@@ -12,7 +12,7 @@ import pytest
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Digest, Memory, Place, Verdict
 from crawld.model.fetched import RobotsState, Trouble
-from crawld.model.host import FrameChange, HostState
+from crawld.model.host import FrameChange, HostState, OriginTurningAway
 from crawld.model.page import Page, PageState, Wanted
 from crawld.model.signal import SOURCES, Source
 from crawld.store.read_model import SqlReadModel
@@ -208,16 +208,16 @@ class TestRecord:
         assert stored.turned_away == {1: Trouble.BOT_WALL, 4: Trouble.LOGIN_REQUIRED, 5: Trouble.BOT_WALL}
         assert stored.part(slice(0, 3)).turned_away == {1: Trouble.BOT_WALL}
         async with Reader(store_url) as reader:
-            told = (await reader.troubles(NOW, 1e9))["turned_away"]
+            told = (await reader.troubles(NOW, 1e9)).turned_away
             (host,) = await reader.hosts()
-        assert told["bot_wall"]["worst"] == [
-            {"origin": "http://example.org", "pages": 1},
-            {"origin": "https://example.org", "pages": 1},
+        assert told["bot_wall"].worst == [
+            OriginTurningAway("http://example.org", 1),
+            OriginTurningAway("https://example.org", 1),
         ]
-        assert (told["login_required"]["count"], host["turned_away"]) == (1, {"bot_wall": 2, "login_required": 1})
+        assert (told["login_required"].count, host.turned_away) == (1, {"bot_wall": 2, "login_required": 1})
         async with SqlReadModel(store_url, SystemClock()) as model:
             (line,) = await model.hosts()
-        assert line.turned_away == host["turned_away"]
+        assert line.turned_away == host.turned_away
 
     async def test_a_retired_page_stays_retired(self, store: SqlStore) -> None:
         """A crawl that ends after its page was retired is kept without bringing the page back."""
@@ -276,9 +276,8 @@ class TestRecord:
             await store.flush()
         store.record_frame_change(FrameChange("example.org", NOW + 9, NOW + 9, 2, 0, 1))
         await store.flush()
-        async with Reader(store_url) as reader:
-            found = await reader.frame_changes(host="example.org")
-        assert [(row["first_at"] - NOW, row["pages"], row["gained"]) for row in found] == [(9, 2, 1), (0, 3, 2)]
+        found = await rows(store_url, "SELECT first_at, pages, gained FROM frame_changes ORDER BY first_at DESC")
+        assert found == [(NOW + 9, 2, 1), (NOW, 3, 2)]
 
     async def test_what_is_not_a_number_is_not_known(self, store: SqlStore, store_url: str) -> None:
         """NaN is stored as NULL on both databases, and such a crawl is no observation."""

@@ -10,13 +10,13 @@ import pytest
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Digest, Memory, Verdict
 from crawld.model.errors import StoreError
-from crawld.model.host import HostState
-from crawld.model.page import PageState, Wanted
+from crawld.model.host import HostState, HostTrouble
+from crawld.model.page import OverduePages, PageState, Wanted
 from crawld.model.signal import SOURCES, SignalTrust, Source
 from crawld.read.page.digest import block_number
 from crawld.store.report import Reader
 from crawld.store.store import SqlStore
-from crawld.store.views import Copy
+from crawld.store.views import AuditFigures, Copy
 from tests.support.store_builders import by_source, estimate, memory, point, record, signal, wanted
 
 NOW = SystemClock().now()  # the views compare with the real time
@@ -45,18 +45,18 @@ async def test_page_stats_are_what_the_estimate_means(store: SqlStore, store_url
     async with Reader(store_url) as reader:
         (row,) = await reader.page_stats()
     alpha, announced = 2.0 / (20 * HOUR), 1e-4 * (1 - math.exp(-0.5))
-    assert (row["url"], row["host"], row["importance"]) == ("https://example.org/a", "example.org", 2.0)
-    assert (row["state"], row["crawls"], row["changes"], row["failures"]) == ("failing", 3, 1, 1)
-    assert (row["signals"], row["last_crawl_at"], row["last_change_at"]) == (2, NOW - 5 * HOUR, NOW - 5 * HOUR)
-    assert row["alpha"] == pytest.approx(alpha)
-    assert row["change_rate"] == pytest.approx(alpha + announced)
-    assert (row["kappa"], row["gamma"]) == (pytest.approx(0.5), pytest.approx(1e-4))
-    assert row["beta_seconds"] == pytest.approx(0.5 / alpha)
-    assert row["precision"] == pytest.approx(1 - math.exp(-0.5))
-    assert row["recall"] == pytest.approx(announced / (alpha + announced))
+    assert (row.url, row.host, row.importance) == ("https://example.org/a", "example.org", 2.0)
+    assert (row.state, row.crawls, row.changes, row.failures) == ("failing", 3, 1, 1)
+    assert (row.signals, row.last_crawl_at, row.last_change_at) == (2, NOW - 5 * HOUR, NOW - 5 * HOUR)
+    assert row.alpha == pytest.approx(alpha)
+    assert row.change_rate == pytest.approx(alpha + announced)
+    assert [row.kappa, row.gamma] == pytest.approx([0.5, 1e-4])
+    assert row.beta_seconds == pytest.approx(0.5 / alpha)
+    assert row.precision == pytest.approx(1 - math.exp(-0.5))
+    assert row.recall == pytest.approx(announced / (alpha + announced))
     age = (SystemClock().now() - NOW) / HOUR + 5  # the suite may have begun long ago
-    assert row["staleness"] == pytest.approx(2 * math.log1p(age / 20) + 1.0, rel=1e-2)
-    assert row["freshness"] == pytest.approx(math.exp(-row["staleness"]))
+    assert row.staleness == pytest.approx(2 * math.log1p(age / 20) + 1.0, rel=1e-2)
+    assert row.freshness == pytest.approx(math.exp(-(row.staleness or 0.0)))
 
 
 async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url: str) -> None:
@@ -70,16 +70,16 @@ async def test_extreme_beliefs_do_not_break_the_views(store: SqlStore, store_url
     huge = {"kappa": by_source(sitemap=5e3), "gamma": by_source(), "shape": 1e6, "rate": 1e-9}
     await store.save_estimates([estimate(3, at=NOW, **sure), estimate(4, at=NOW, **huge)])
     async with Reader(store_url) as reader:
-        rows = {row["url"][-1]: row for row in await reader.page_stats()}
+        rows = {row.url[-1]: row for row in await reader.page_stats()}
         (host,) = await reader.host_stats()
-    assert rows["a"]["freshness"] == 0.0
-    assert rows["b"]["freshness"] == pytest.approx(1 / (1 + 1 / 168), rel=1e-2)  # once a week is assumed
-    assert rows["b"]["alpha"] is None
-    assert (rows["c"]["kappa"], rows["c"]["precision"]) == (math.inf, 1.0)
-    assert rows["c"]["freshness"] < 1e-300
-    assert rows["d"]["freshness"] < 1e-300
-    assert rows["d"]["precision"] is None
-    assert host["freshness"] == pytest.approx(rows["b"]["freshness"] / 4, rel=1e-3)
+    assert rows["a"].freshness == 0.0
+    assert rows["b"].freshness == pytest.approx(1 / (1 + 1 / 168), rel=1e-2)  # once a week is assumed
+    assert rows["b"].alpha is None
+    assert (rows["c"].kappa, rows["c"].precision) == (math.inf, 1.0)
+    assert rows["c"].freshness < 1e-300
+    assert rows["d"].freshness < 1e-300
+    assert rows["d"].precision is None
+    assert host.freshness == pytest.approx(rows["b"].freshness / 4, rel=1e-3)
 
 
 async def test_what_is_left_out_of_a_page(store: SqlStore, store_url: str) -> None:
@@ -95,7 +95,8 @@ async def test_what_is_left_out_of_a_page(store: SqlStore, store_url: str) -> No
         learnt = await reader.learnt_of("https://example.org/a")
         assert await reader.learnt_of("https://example.org/unknown") is None
     assert page is not None
-    assert (page["memory"]["frame_blocks"], page["memory"]["volatile_places"]) == (3, 0)
+    assert page.memory is not None
+    assert (page.memory.frame_blocks, page.memory.volatile_places) == (3, 0)
     assert learnt is not None
     assert learnt[1] is not None
     assert learnt[1].left_out(1, learnt[0].digest) == [True, True, False, True]
@@ -113,10 +114,10 @@ async def test_host_stats_sum_up_their_pages(store: SqlStore, store_url: str) ->
     await store.retire(["https://example.org/c"], now=NOW)
     async with Reader(store_url) as reader:
         first, second = await reader.host_stats()
-    assert (first["host"], first["pages"], first["copies"], first["crawls"]) == ("example.org", 2, 1, 1)
-    assert first["freshness"] == pytest.approx(0.75, abs=0.01)
-    assert (first["delay_seconds"], first["blocked_until"]) == (2.0, NOW + 9)
-    assert (second["host"], second["pages"], second["freshness"]) == ("other.example", 1, 0.0)
+    assert (first.host, first.pages, first.copies, first.crawls) == ("example.org", 2, 1, 1)
+    assert first.freshness == pytest.approx(0.75, abs=0.01)
+    assert (first.delay_seconds, first.blocked_until) == (2.0, NOW + 9)
+    assert (second.host, second.pages, second.freshness) == ("other.example", 1, 0.0)
 
 
 async def test_hosts_tell_how_they_are_asked(store: SqlStore, store_url: str) -> None:
@@ -127,9 +128,9 @@ async def test_hosts_tell_how_they_are_asked(store: SqlStore, store_url: str) ->
     await store.retire(["https://example.org/c", "https://other.example/"], now=NOW)
     async with Reader(store_url) as reader:
         first, second = await reader.hosts()
-    assert (first["host"], first["pages"], first["blocked"], first["delay_seconds"]) == ("example.org", 2, False, None)
-    assert (second["host"], second["pages"], second["blocked"]) == ("other.example", 0, True)
-    assert (second["successive_failures"], second["crawl_delay_seconds"]) == (2, 4.0)
+    assert (first.host, first.pages, first.blocked, first.delay_seconds) == ("example.org", 2, False, None)
+    assert (second.host, second.pages, second.blocked) == ("other.example", 0, True)
+    assert (second.successive_failures, second.crawl_delay_seconds) == (2, 4.0)
 
 
 async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) -> None:
@@ -143,9 +144,9 @@ async def test_signal_stats_by_host_and_source(store: SqlStore, store_url: str) 
     await store.save_estimates([estimate(1, at=NOW, **beliefs), estimate(2, at=NOW, **beliefs)])
     async with Reader(store_url) as reader:
         ping, sitemap = await reader.signal_stats()
-    assert (ping["source"], ping["signals"], ping["precision"]) == ("ping", 1, None)
-    assert (sitemap["source"], sitemap["signals"], sitemap["stale"]) == ("sitemap", 3, 1)
-    assert (sitemap["precision"], sitemap["recall"]) == (pytest.approx(0.5), pytest.approx(0.5))
+    assert (ping.source, ping.signals, ping.precision) == ("ping", 1, None)
+    assert (sitemap.source, sitemap.signals, sitemap.stale) == ("sitemap", 3, 1)
+    assert [sitemap.precision, sitemap.recall] == pytest.approx([0.5, 0.5])
 
 
 async def test_a_host_has_sources_that_are_heard_and_others_that_are_not(store: SqlStore, store_url: str) -> None:
@@ -158,20 +159,20 @@ async def test_a_host_has_sources_that_are_heard_and_others_that_are_not(store: 
     bulk = SignalTrust("example.org", Source.SITEMAP_BULK, True, 3.5, 40, "so far")
     await store.save_signal_trust([alone, bulk, replace(alone, host="unknown.example")])
     async with Reader(store_url) as reader:
-        since = {row["source"]: row["heard_since"] for row in await reader.signal_stats()}
+        since = {row.source.value: row.heard_since for row in await reader.signal_stats()}
     await store.save_signal_trust([alone, replace(bulk, heard=False, score=-9.0, why="every build stamps every page")])
     async with Reader(store_url) as reader:
         stats = await reader.signal_stats()
-        rows = {row["source"]: (row["heard"], row["score"], row["why"]) for row in stats}
+        rows = {row.source.value: (row.heard, row.score, row.why) for row in stats}
         page = await reader.page("https://example.org/a")
-    assert {row["source"]: row["heard_since"] for row in stats} == since | {"sitemap_bulk": None}
+    assert {row.source.value: row.heard_since for row in stats} == since | {"sitemap_bulk": None}
     assert (since["ping"], since["sitemap"]) == (None, since["sitemap_bulk"])
     assert since["sitemap"] is not None
     assert rows["ping"] == (None, None, None)
     assert rows["sitemap"] == (True, 4.5, "it predicted better")
     assert rows["sitemap_bulk"] == (False, -9.0, "every build stamps every page")
     assert page is not None
-    assert [(one["source"], one["heard"], one["intervals"]) for one in page["signal_trust"]] == [
+    assert [(one.source, one.heard, one.intervals) for one in page.signal_trust] == [
         ("sitemap", True, 12),
         ("sitemap_bulk", False, 40),
     ]
@@ -185,9 +186,9 @@ async def test_calibration_compares_predicted_with_seen(store: SqlStore, store_u
         await store.flush()
     async with Reader(store_url) as reader:
         low, high = await reader.calibration()
-    assert (low["bin"], low["crawls"], low["predicted"], low["seen"]) == (8, 2, pytest.approx(0.85), 0.5)
-    assert low["gap"] == pytest.approx(-0.35)
-    assert (high["bin"], high["predicted_low"], high["predicted_high"], high["seen"]) == (9, 0.9, 1.0, 1.0)
+    assert [low.bin, low.crawls, low.predicted, low.seen] == pytest.approx([8, 2, 0.85, 0.5])
+    assert low.gap == pytest.approx(-0.35)
+    assert (high.bin, high.predicted_low, high.predicted_high, high.seen) == (9, 0.9, 1.0, 1.0)
 
 
 async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
@@ -202,12 +203,14 @@ async def test_one_page_with_its_past(store: SqlStore, store_url: str) -> None:
         page = await reader.page("https://example.org/a", crawls=1)
         assert await reader.page("https://example.org/unknown") is None
     assert page is not None
-    assert page["estimate"]["alpha_se"] == 0.5
-    assert page["estimate"]["kappa_se"] == {source.value: None for source in SOURCES}
-    assert (page["memory"]["etag"], page["memory"]["blocks"]) == ('"x"', 2)
-    assert [crawl["signals"]["feed"] for crawl in page["last_crawls"]] == [1]
-    assert [seen["source"] for seen in page["last_signals"]] == ["feed"]
-    assert page["pending_signals"] == {source.value: 0 for source in SOURCES}
+    assert page.estimate is not None
+    assert page.estimate.alpha_se == 0.5
+    assert page.estimate.kappa_se == {source.value: None for source in SOURCES}
+    assert page.memory is not None
+    assert (page.memory.etag, page.memory.blocks) == ('"x"', 2)
+    assert [crawl.signals["feed"] for crawl in page.last_crawls] == [1]
+    assert [seen.source for seen in page.last_signals] == [Source.FEED]
+    assert page.pending_signals == {source.value: 0 for source in SOURCES}
 
 
 async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str) -> None:
@@ -221,7 +224,7 @@ async def test_a_page_is_found_by_every_spelling(store: SqlStore, store_url: str
             copy = await reader.copy(f"https://example.org/{path}")
             assert page is not None
             assert isinstance(copy, Copy)
-            assert page["url"] == copy.url == "https://example.org/%7euser?a|b"
+            assert page.url == copy.url == "https://example.org/%7euser?a|b"
         assert await reader.page("https://example.org/~user") is None
 
 
@@ -245,7 +248,7 @@ async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, st
     """The sums are there before the first page and after the daemon has gone."""
     async with Reader(store_url) as reader:
         nothing = await reader.overall()
-    assert (nothing["pages"], nothing["freshness"], nothing["latest"]) == (0, None, None)
+    assert (nothing.pages, nothing.freshness, nothing.latest) == (0, None, None)
     await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW)
     await store.retire(["https://example.org/c"], now=NOW)
     store.record(record(1, Verdict.NEW, at=NOW))
@@ -255,17 +258,17 @@ async def test_overall_on_a_stopped_and_on_an_empty_database(store: SqlStore, st
     await store.close()
     async with Reader(store_url) as reader:
         overall = await reader.overall()
-        assert [row["at"] for row in await reader.freshness_history(since=start + 1)] == [start + 60]
         spent = await reader.slot_history(since=NOW - 3600, bucket=600)
-    assert [(row["use"], row["outcome"], row["slots"]) for row in spent] == [
+    assert [(line.use, line.outcome, line.slots) for line in spent] == [
         ("audit", "not_modified", 1), ("page", "ok", 7), ("skipped", "", 2)
     ]  # fmt: skip
-    assert {row["at"] for row in spent} == {start}
-    assert (overall["pages"], overall["hosts"], overall["crawls"]) == (2, 1, 1)
-    assert overall["states"]["retired"] == 1
-    assert overall["freshness"] == pytest.approx(0.5, abs=0.01)
-    assert overall["latest"]["predicted"] == 0.5
-    assert overall["database_bytes"] > 10_000
+    assert {line.at for line in spent} == {start}
+    assert (overall.pages, overall.hosts, overall.crawls) == (2, 1, 1)
+    assert overall.states["retired"] == 1
+    assert overall.freshness == pytest.approx(0.5, abs=0.01)
+    assert overall.latest is not None
+    assert overall.latest.predicted == 0.5
+    assert overall.database_bytes > 10_000
 
 
 async def test_reading_changes_no_file(tmp_path: Path) -> None:
@@ -309,14 +312,14 @@ async def test_troubles_are_counted_without_a_daemon(store: SqlStore, store_url:
     await store.flush()
     async with Reader(store_url) as reader:
         found = await reader.troubles(NOW, 2 * HOUR)
-        waiting = (await reader.troubles(NOW + 50.0, HOUR))["hosts_in_trouble"]["backoff"]
-    backoff, stopped = found["hosts_in_trouble"]["asked_to_wait"], found["hosts_in_trouble"]["blocked"]
-    assert (found["hosts_in_trouble"]["backoff"]["count"], waiting["count"]) == (0, 1)
-    assert (backoff["count"], backoff["pages"]) == (1, 3)
-    assert backoff["worst"] == [{"host": "example.org", "pages": 3, "until": NOW + 60.0, "failures": 3}]
-    assert (stopped["count"], stopped["worst"][0]["host"]) == (1, "other.example")
-    assert found["overdue"] == {"count": 1, "oldest_crawl_at": NOW - 8 * HOUR}
-    assert found["audits"] == {"count": 3, "first_at": NOW - 50.0, "last_at": NOW - 30.0}
+        waiting = (await reader.troubles(NOW + 50.0, HOUR)).hosts_in_trouble.backoff
+    backoff, stopped = found.hosts_in_trouble.asked_to_wait, found.hosts_in_trouble.blocked
+    assert (found.hosts_in_trouble.backoff.count, waiting.count) == (0, 1)
+    assert (backoff.count, backoff.pages) == (1, 3)
+    assert backoff.worst == [HostTrouble("example.org", 3, NOW + 60.0, 3)]
+    assert (stopped.count, stopped.worst[0].host) == (1, "other.example")
+    assert found.overdue == OverduePages(1, NOW - 8 * HOUR)
+    assert found.audits == AuditFigures(3, NOW - 50.0, NOW - 30.0)
 
 
 async def test_a_posterior_comes_with_its_evidence(store: SqlStore, store_url: str) -> None:
@@ -326,5 +329,5 @@ async def test_a_posterior_comes_with_its_evidence(store: SqlStore, store_url: s
     async with Reader(store_url) as reader:
         found = await reader.posteriors(["https://example.org/a", "https://example.org/b"])
     assert list(found) == ["https://example.org/a"]
-    assert (found["https://example.org/a"]["shape"], found["https://example.org/a"]["rate"]) == (2.0, 600.0)
-    assert "evidence" in found["https://example.org/a"]
+    posterior = found["https://example.org/a"]
+    assert (posterior.shape, posterior.rate, posterior.evidence) == (2.0, 600.0, estimate(1, at=NOW).crawls)

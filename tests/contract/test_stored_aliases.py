@@ -39,9 +39,9 @@ async def test_an_alias_is_told_once_and_seen_nowhere(store: SqlStore, store_url
         assert [line.url for line in (await model.pages(PageQuery())).pages] == [MOVED.url]
         assert [line.url for line in (await model.pages(PageQuery(state=PageState.ALIAS))).pages] == [URL.format("a")]
         overview, overall = await model.overview(), await reader.overall()
-        assert (overview.pages, overall["pages"], overall["states"]["alias"]) == (1, 1, 1)
-        assert [row["pages"] for row in await reader.host_stats()] == [1]
-        assert [row["url"] for row in await reader.page_stats()] == [MOVED.url]
+        assert (overview.pages, overall.pages, overall.states["alias"]) == (1, 1, 1)
+        assert [row.pages for row in await reader.host_stats()] == [1]
+        assert [row.url for row in await reader.page_stats()] == [MOVED.url]
         copy = await model.copy(URL.format("a"))
         assert isinstance(copy, Copy)
         assert (copy.url, copy.body) == (MOVED.url, b"copy 2")

@@ -268,7 +268,7 @@ async def test_a_listener_that_cannot_prove_itself_gets_no_token(tmp_path: Path)
         (tmp_path / "urls.txt").write_text(site.url("/ok/1"))
         assembly = Assembly(settings)
         assembly.listener.opened(listen)
-        control = ControlServer(assembly._api_parts(), settings.control_socket(), assembly.listener)
+        control = ControlServer(assembly.api_parts(), settings.control_socket(), assembly.listener)
         serving_socket = asyncio.create_task(control.run())
         await until(control.path.exists)
         with pytest.raises(CrawldError, match="is not this daemon"):

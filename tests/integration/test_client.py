@@ -11,7 +11,7 @@ import pytest
 from crawld.client import BlockingClient, Client, CursorLostError, NotKeptError, UnreachableError
 from tests.support.behaviours import answer
 from tests.support.daemon import BRISK, CALM, rows, running, until
-from tests.support.process import HANG_SECONDS
+from tests.support.process import HANG_SECONDS, command
 from tests.support.site import Site
 
 
@@ -75,6 +75,18 @@ async def followed_without_index(client: Client, cursor: int) -> None:
     """Follow without versions to reconcile by."""
     async for _ in client.follow(cursor):
         return
+
+
+async def test_a_daemon_in_a_deep_folder_is_reached(tmp_path: Path) -> None:
+    """A Unix socket has a path of at most 107 bytes; commands and the client reach one in a deeper folder."""
+    folder = tmp_path / ("deep" * 30)
+    folder.mkdir()
+    async with Site() as site, running(folder, [site.url("/ok/1")], **CALM):
+        await until(lambda: len(rows(folder, "SELECT 1 FROM changes")) == 1)
+        async with Client(f"unix:{folder}/x.db.sock") as client:
+            assert (await client.status())["pages"] == 1
+        asked = await command("bandwidth", "--database", f"sqlite:///{folder}/x.db", cwd=tmp_path)
+        assert (asked.status, asked.err) == (0, "")
 
 
 async def test_the_blocking_twin_does_the_same(tmp_path: Path) -> None:

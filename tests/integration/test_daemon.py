@@ -122,8 +122,8 @@ async def test_the_daemon_and_the_database_say_the_same_freshness(tmp_path: Path
             await asyncio.sleep(0.5)  # the learner has told the scheduler what it wrote
             high = daemon.scheduler.predicted_freshness(daemon.clock.now())
             async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
-                overall = (await reader.overall())["freshness"]
-                by_url = {row["url"]: row["freshness"] for row in await reader.page_stats()}
+                overall = (await reader.overall()).freshness or 0.0
+                by_url = {row.url: row.freshness for row in await reader.page_stats()}
             low = daemon.scheduler.predicted_freshness(daemon.clock.now())
             assert low is not None
             assert high is not None

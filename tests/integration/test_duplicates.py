@@ -59,12 +59,12 @@ async def test_a_permanent_redirect_becomes_an_alias_of_where_it_leads(tmp_path:
     ]
     async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
         overall = await reader.overall()
-        assert (overall["pages"], overall["states"]["alias"]) == (1, 1)
+        assert (overall.pages, overall.states["alias"]) == (1, 1)
         old, new = await reader.page(site.url("/old")), await reader.page(site.url("/new"))
         assert old is not None
         assert new is not None
-        assert (old["alias_of"], old["alias_why"]) == (site.url("/new"), "it redirects there permanently")
-        assert new["aliases"] == [site.url("/old")]
+        assert (old.alias_of, old.alias_why) == (site.url("/new"), "it redirects there permanently")
+        assert new.aliases == [site.url("/old")]
         copy = await reader.copy(site.url("/old"))
         assert isinstance(copy, Copy)
         assert copy.url == site.url("/new")

@@ -11,9 +11,11 @@ from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Purpose, Redirected, Request, Scope, Trouble
 from crawld.model.url import host_of
+from crawld.read.page.digest import raw_hash
 from crawld.read.robots import LIMITS as ROBOTS_LIMITS
 from tests.support.behaviours import BEHAVIOURS, answer, raw
 from tests.support.site import LOOPBACK, Site
+from tests.support.walls import CLOUDFLARE
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 
@@ -50,6 +52,20 @@ async def test_a_page_comes_back_whole(site: Site, fetcher: HttpFetcher) -> None
     [seen] = site.visits()
     assert seen.headers["user-agent"] == AGENT
     assert seen.headers["accept-encoding"] == "gzip, deflate, br, zstd"
+
+
+async def test_the_bytes_of_the_copy_are_looked_at_no_further(site: Site, fetcher: HttpFetcher) -> None:
+    """What was kept as a page stays one: only bytes that differ from the copy's are searched for a bot wall."""
+    wall = CLOUDFLARE.encode()
+    site.pages["/page"] = answer(wall)
+    asked = ask(site.url("/page"))
+    for copy in (None, raw_hash(b"an earlier copy")):
+        outcome = await fetcher.fetch(asked._replace(copy=copy))
+        assert isinstance(outcome, FetchFailed)
+        assert outcome.trouble is Trouble.BOT_WALL
+    outcome = await fetcher.fetch(asked._replace(copy=raw_hash(wall)))
+    assert isinstance(outcome, Fetched)
+    assert (outcome.body, outcome.raw) == (wall, raw_hash(wall))
 
 
 async def test_conditions_are_echoed_exactly(site: Site, fetcher: HttpFetcher) -> None:

@@ -14,7 +14,7 @@ from crawld.fetch import body, http
 from crawld.fetch import body as room
 from crawld.fetch.body import LIMITS as BODY_LIMITS
 from crawld.fetch.body import BodyMemory, unpack_body
-from crawld.fetch.deadlines import Deadlines
+from crawld.fetch.exchange import Deadlines
 from crawld.fetch.guard import LIMITS as GUARD_LIMITS
 from crawld.fetch.guard import AddressGuard, BoundedResolver, ThreadResolver
 from crawld.fetch.http import HttpFetcher, Timeouts

@@ -1,20 +1,22 @@
 """The fleet's ledger on a real PostgreSQL: leases, epochs, rounds and mail, with several workers at once."""
 
 import asyncio
+import math
 import random
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
 
 from crawld.choose.chooser import Bid
-from crawld.fleet.mail import Mail
+from crawld.crawl.admission import Booking
 from crawld.fleet.store.fence import holding
-from crawld.fleet.store.ledger import LeaseLostError, Report, SqlLedger
-from crawld.fleet.store.making import leave_mail, make_fleet, next_changes, next_ids
+from crawld.fleet.store.ledger import LeaseLostError, Report, SqlLedger, TurnWanted
+from crawld.fleet.store.making import Mail, leave_mail, make_fleet, next_changes, next_ids
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import first_id
 from crawld.store.address import parse_address
@@ -223,6 +225,44 @@ async def test_the_operators_bandwidth_wins_and_a_pause_wins_over_that(ledger: L
     beat = await one.beat(worker, Report(bid=Bid(5)))
     assert beat.bandwidth == 0
     assert [grant.rate for grant in beat.grants] == [0.0] * len(beat.grants) != []
+
+
+async def test_turns_at_a_host_are_booked_one_after_the_other(ledger: LedgerMaker) -> None:
+    """Whoever asks; one that would come too late is not booked."""
+    one, two = ledger(), ledger()
+    now = await one.time()
+    wanted = TurnWanted("third.example", 0, delay=10.0, gaps=5, late=2.0, longest=15.0)
+    first, second, third = await one.book(wanted), await two.book(wanted), await one.book(wanted)
+    assert (first.until, second.until) == (first.at + 2.0, second.at + 2.0)
+    assert now <= first.at
+    assert second.at == pytest.approx(first.at + 12.0)
+    assert third.at == pytest.approx(first.at + 24.0)
+    assert third.until is None
+    other = await two.book(replace(wanted, host="fourth.example"))
+    assert other.until is not None
+    assert other.at < second.at
+
+
+async def test_the_holder_of_a_hosts_pages_hears_of_turns_there(ledger: LedgerMaker, postgres_url: str) -> None:
+    """In time to leave room, by what is known of the host; a blocked host has no turns."""
+    one, two = ledger(), ledger()
+    holder, now = await two.join("holder"), await one.time()
+    shard = (await two.claim(holder, 1, {}))[0].shard
+    await run(postgres_url, "INSERT INTO hosts (id, name, delay) VALUES (1, 'h.example', 3)")
+    await run(
+        postgres_url,
+        "INSERT INTO pages (id, url, host_id, importance, state, origin, added_at)"
+        " VALUES (1, 'https://h.example/', 1, 1, 'live', 'list', 0)",
+    )
+    wanted = TurnWanted("h.example", shard, delay=1.0, gaps=10, late=0.5, longest=30.0)
+    first, second = await one.book(wanted), await one.book(wanted)
+    assert first.at >= now + 2.0 + 3.0
+    assert second.at == pytest.approx(first.at + 30.5)
+    assert second.until is None
+    told = {"host": "h.example", "at": pytest.approx(first.at), "until": pytest.approx(first.until)}
+    assert (await two.beat(holder, Report())).mail == [Mail(shard, "turn", told)]
+    await run(postgres_url, "UPDATE hosts SET blocked = true")
+    assert await one.book(wanted) == Booking(math.inf, None)
 
 
 async def test_mail_is_taken_once_by_whoever_holds_the_shard(ledger: LedgerMaker, postgres_url: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -65,6 +66,42 @@ async def test_a_running_worker_is_steered_from_outside(tmp_path: Path, postgres
             stats = json.loads((await command("stats", "--json", *given, cwd=tmp_path)).out)
             assert stats["pages"] == 2
             assert await running.end() == 0
+
+
+async def test_two_workers_share_the_spacing_of_a_host_that_redirects_lead_to(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """On the wire, whether the host has no page at all or pages of one of the workers."""
+    delay = 0.5
+    async with Site(hosts=12) as site:
+        await made(postgres_url, 16, 40, tmp_path)
+        empty, paged = site.host(11), site.host(12)
+        urls = [
+            site.url(f"/redirect/{i}?to={site.url(f'/ok/{i}', host=target)}", host=i)
+            for i in range(1, 11)
+            for target in (11, 12)
+        ]
+        urls += [site.url(f"/ok/own{i}", host=12) for i in range(3)]
+        polite = {"politeness": {"delay": delay}, "min_interval": 0.5, "audit": {"share": 0}}
+        files = [worker_settings(tmp_path / name, urls, postgres_url, name, **polite) for name in ("w1", "w2")]
+        async with worker("w1", files[0]) as one, worker("w2", files[1]) as other:
+            run = {"w1": one, "w2": other}
+
+            def led(host: str) -> set[str]:
+                return {who(seen) for seen in crawls(site) if seen.host == host}
+
+            await until(lambda: led(empty) == led(paged) == {"w1", "w2"}, run, "both are led to both")
+            begun = len(site.log)
+            await until(
+                lambda: all(sum(seen.host == host for seen in site.log[begun:]) > 12 for host in (empty, paged)),
+                run,
+                "both go on",
+            )
+            assert any("/ok/own" in seen.path for seen in site.log[begun:])
+            assert [await running.end() for running in run.values()] == [0, 0]
+    for host in (empty, paged):
+        times = [seen.monotonic for seen in site.log[begun:] if seen.host == host]
+        assert min(later - earlier for earlier, later in pairwise(times)) > 0.8 * delay - 2 * site.lag, times
 
 
 async def test_a_page_of_a_fleet_is_refreshed_from_outside(tmp_path: Path, postgres_url: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import text
 
 from crawld.fleet.status import FleetHistory
-from crawld.fleet.steering import ChangeWatch
 from crawld.fleet.store.fleet_store import SqlFleetStore
 from crawld.fleet.store.ledger import Report, SqlLedger
 from crawld.fleet.store.making import make_fleet, next_changes
@@ -135,21 +134,18 @@ async def test_what_is_no_fleet_is_refused(postgres_url: str) -> None:
         await SqlFleetStore(postgres_url, time.monotonic).start()
 
 
-async def test_whoever_waits_for_changes_is_woken_by_any_workers(fleet: Opener, postgres_url: str) -> None:
-    """The number of the latest change is looked at; it moves with every commit of changes."""
-    store = fleet()
-    await store.start()
-    woken: asyncio.Queue[int] = asyncio.Queue()
-    watch = asyncio.create_task(ChangeWatch(store, lambda: woken.put_nowait(1)).run())
-    await woken.get()  # at the first look
+async def test_a_beat_tells_the_number_of_the_latest_change(fleet: Opener, postgres_url: str) -> None:
+    """It moves with every commit of changes, whichever worker commits them."""
+    await fleet().start()
+    ledger = SqlLedger(postgres_url, settle_seconds=0.0, lease_seconds=3600.0, command_seconds=60.0)
+    worker = await ledger.join("w1")
+    assert (await ledger.beat(worker, Report())).last_change == 0
     engine = writing_engine(parse_address(postgres_url))
     async with engine.begin() as connection:
         assert await next_changes(connection, 2) == 1
     await engine.dispose()
-    await woken.get()
-    watch.cancel()
-    assert await store.last_change() == 2
-    assert woken.empty()
+    assert (await ledger.beat(worker, Report())).last_change == 2
+    await ledger.close()
 
 
 async def test_the_history_has_one_point_a_tick_for_the_fleet(fleet: Opener, postgres_url: str) -> None:

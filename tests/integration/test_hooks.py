@@ -13,7 +13,7 @@ from crawld.hooks.transports import Command, Notification, message
 from crawld.store.hooks import HookDelivery
 from crawld.store.views import Change
 from tests.support.daemon import rows, running, until
-from tests.support.process import command
+from tests.support.process import command, runs
 from tests.support.receiver import SECRET, Receiver, hook
 from tests.support.site import Site
 
@@ -106,8 +106,7 @@ async def test_what_a_command_leaves_behind_is_killed(tmp_path: Path, ends: bool
         await until(left.exists)
         sent.cancel()
         await asyncio.gather(sent, return_exceptions=True)
-    child = Path(f"/proc/{left.read_text()}/stat")
-    await until(lambda: not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z")
+    await until(lambda: not runs(int(left.read_text())))
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise imports it

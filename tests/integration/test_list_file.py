@@ -18,7 +18,7 @@ from crawld.pages.list_file import TAKEN_OVER, ListFile
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.pages.status import Counters
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.store import SqlStore
 
 

@@ -2,23 +2,32 @@
 
 import asyncio
 import dataclasses
+import gc
 import gzip
 import io
+import socket
 import sqlite3
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
+from crawld.main.assembly import Assembly
+from crawld.main.settings import load
 from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
 from crawld.show.api import access, copies, refusals
-from crawld.show.api import public as connections
+from crawld.show.api import refusals as connections
+from crawld.show.api.app import ControlServer
+from crawld.show.api.listener import Listener
+from crawld.show.api.public import PublicServer
 from tests.support.behaviours import answer
 from tests.support.daemon import bearer, running, until
 from tests.support.process import HANG_SECONDS, command, free_port, settings
@@ -285,3 +294,29 @@ async def test_a_few_copies_are_served_at_once(tmp_path: Path, monkeypatch: pyte
                 writer.transport.abort()
             async with session.get(path, headers=bearer(tmp_path)) as answered:
                 assert len(await answered.read()) == 9_000_000
+
+
+async def _cancelled_after(steps: int, serving: Coroutine[Any, Any, None]) -> None:
+    """Let a server run for so many turns of the loop, and cancel it."""
+    task = asyncio.create_task(serving)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_stop_leaves_no_socket_open_however_early_it_comes(tmp_path: Path) -> None:
+    """A daemon that is stopped while it begins to listen gives up the port and the control socket."""
+    assembly = Assembly(load(None, {"database": f"sqlite:///{tmp_path}/x.db", "urls": str(tmp_path / "urls.txt")}))
+    opened = 0
+    for steps in range(12):
+        listener, port = Listener(), free_port()
+        public = PublicServer(lambda first: web.Application(middlewares=[first]), f"127.0.0.1:{port}", listener)
+        control = ControlServer(assembly.api_parts(), tmp_path / f"{steps}.sock", assembly.listener)
+        await _cancelled_after(steps, public.run())
+        with socket.create_server(("127.0.0.1", port)):
+            opened += 1
+        await _cancelled_after(steps, control.run())
+        assert not control.path.exists()
+    gc.collect()  # a socket that is left open is a warning, which fails the test
+    assert opened == 12

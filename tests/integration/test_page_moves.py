@@ -13,7 +13,7 @@ from crawld.choose.scheduler import Scheduler
 from crawld.model.page import BY_HAND, Wanted
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.store import SqlStore
 
 NOW = 1_000.0

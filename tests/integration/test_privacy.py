@@ -13,7 +13,7 @@ from crawld.main.settings import load
 from crawld.model.errors import ConfigError, StoreError
 from crawld.model.url import without_password
 from crawld.show.api.access import make_token, read_token
-from crawld.show.api.app import _unix_socket
+from crawld.show.api.app import unix_socket
 from crawld.store.address import parse_address
 from crawld.store.store import SqlStore
 from tests.support.process import command, daemon, settings
@@ -104,17 +104,17 @@ def test_a_socket_that_is_not_ours_is_left_alone(tmp_path: Path, kind: str) -> N
     else:
         if os.geteuid() != 0:
             pytest.skip("only root can make a file of somebody else's")
-        _unix_socket(path).close()
+        unix_socket(path).close()
         os.lchown(path, NOBODY, NOBODY)
     with pytest.raises(StoreError, match="not a socket of this user"):
-        _unix_socket(path)
+        unix_socket(path)
     assert path.is_symlink() or path.exists()
 
 
 def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
     """Our own of an earlier run, which nobody serves any more."""
-    _unix_socket(tmp_path / "x.sock").close()
-    _unix_socket(tmp_path / "x.sock").close()
+    unix_socket(tmp_path / "x.sock").close()
+    unix_socket(tmp_path / "x.sock").close()
 
 
 def test_a_command_does_not_talk_to_somebody_elses_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

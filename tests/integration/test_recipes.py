@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -84,6 +85,7 @@ def test_every_recipe_is_short_and_tested() -> None:
     assert {name: text.count("\n") for name, text in files.items() if text.count("\n") > 60} == {}
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed here")
 async def test_light_recipes(tmp_path: Path) -> None:
     """An FTS5 file, a git folder, Meilisearch and OpenSearch hold what the daemon holds, before and after changes."""
     names = ("sqlite_fts", "git_folder", "meilisearch", "opensearch")

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from crawld.cli import install_service, main
-from crawld.cli.install_service import RESOLV_CONF, private_resolvers
+from crawld.cli.install_service import SERVICE, private_resolvers
 from crawld.model.errors import CrawldError
 from tests.support.process import ROOT, command, daemon, settings
 from tests.support.service_manager import UNIT, manager
@@ -97,7 +97,7 @@ async def test_the_unit_is_printed_for_this_installation(tmp_path: Path) -> None
     (start,) = re.findall(r"^ExecStart=(\S+) run --config /etc/crawld/config.yaml$", done.out, re.MULTILINE)
     assert Path(start).is_absolute()
     assert Path(start).name == "crawld"
-    allowed = " ".join(["IPAddressAllow=localhost", *private_resolvers(RESOLV_CONF)])
+    allowed = " ".join(["IPAddressAllow=localhost", *private_resolvers(SERVICE.resolv_conf)])
     assert done.out == UNIT.replace("/usr/local/bin/crawld", start).replace("IPAddressAllow=localhost", allowed)
     assert list(tmp_path.iterdir()) == []
 
@@ -156,7 +156,7 @@ def test_a_unit_that_works_is_not_replaced_by_one_that_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual environment in a home directory, which ProtectHome hides, is refused, and so it is on this machine."""
-    monkeypatch.setattr(install_service, "HOMES", (Path(sys.prefix),))
+    monkeypatch.setattr(install_service, "SERVICE", SERVICE._replace(homes=(Path(sys.prefix),)))
     unit = tmp_path / "etc/systemd/system/crawld.service"
     unit.parent.mkdir(parents=True)
     unit.write_text("ExecStart=/opt/crawld/bin/crawld run --config /etc/crawld/config.yaml\n")

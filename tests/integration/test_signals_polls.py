@@ -109,7 +109,7 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
     for one in (daemon, few):
         one.pages.put(Page(1, site.url("/ok/1"), site.host()))
         assert one.sources.found(site.url("/robots.txt"), [], one.clock.now())
-    worth = daemon.sources._precision
+    worth = daemon.sources.precision
     for count, low, high in ((4, 0.9, 1.0), (10_000, 0.0, 0.1)):
         known = Estimate(1, 0.0, 1.0, 1.0, by_source(sitemap=0.05), signals=by_source(sitemap=count))
         daemon.polls.learn([known, Estimate(2, 0.0, 1.0, 1.0)], pages)
@@ -117,6 +117,6 @@ async def test_estimates_teach_what_signals_are_worth(site: Site, tmp_path: Path
     assert len(worth) == 1
     for _ in range(200):
         few.polls.learn([Estimate(1, 0.0, 1.0, 1.0, by_source(sitemap=0.05), signals=by_source(sitemap=20))], pages)
-    assert few.sources._precision[site.host(), Source.SITEMAP] < 0.15
+    assert few.sources.precision[site.host(), Source.SITEMAP] < 0.15
     await few.fetcher.close()
     await daemon.fetcher.close()

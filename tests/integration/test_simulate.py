@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process import runs
+
 COMMAND = [sys.executable, "-m", "crawld", "simulate"]
 NAMES = (
     "orders", "allocation", "azar", "discrete", "partial-signals", "false-signals", "corrupted-signals",
@@ -21,14 +23,6 @@ NAMES = (
 
 def _simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False)
-
-
-def _alive(process: str) -> bool:
-    """Whether it still runs; one that has ended and waits for its status to be read does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_the_list_has_every_experiment() -> None:
@@ -91,7 +85,7 @@ def test_an_interrupt_ends_it_with_all_its_processes() -> None:
         children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
         while running.poll() is None and len(children.read_text().split()) < 3:  # two workers and their tracker
             time.sleep(0.05)
-        workers = children.read_text().split()
+        workers = [int(pid) for pid in children.read_text().split()]
         while running.poll() is None:  # the first may come before it listens
             os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to every process
             time.sleep(1.0)
@@ -101,7 +95,7 @@ def test_an_interrupt_ends_it_with_all_its_processes() -> None:
     assert "Interrupted" in said
     assert "Traceback" not in said
     for _ in range(200):  # the tracker ends a moment after the process that it tracks for
-        if not any(map(_alive, workers)):
+        if not any(map(runs, workers)):
             break
         time.sleep(0.1)
-    assert not any(map(_alive, workers))
+    assert not any(map(runs, workers))

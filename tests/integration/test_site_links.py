@@ -1,17 +1,24 @@
 """Whole sites by their links, against the real test site."""
 
 import asyncio
-import heapq
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from crawld.choose.pacer import Share
-from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes
+from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes, SiteLinks, WaitingKind
+from crawld.fetch.robots_cache import Allowed
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
-from crawld.model.page import Page
+from crawld.model.page import Page, PageState
+from crawld.pages.pages import Pages
+from crawld.read.page.links import shape_of
 from crawld.store.report import Reader
 from tests.support.behaviours import answer, html, not_found, page
 from tests.support.daemon import rows, until
@@ -31,7 +38,7 @@ async def following(
     if urls is not None:
         (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
     settings = {
-        "bandwidth": "100/s",
+        "bandwidth": given.pop("bandwidth", "100/s"),
         "urls": None if urls is None else str(folder / "urls.txt"),
         "database": f"sqlite:///{folder}/x.db",
         "allow_private": ["127.0.0.0/8"],
@@ -102,10 +109,10 @@ async def test_a_site_is_followed_from_one_address(tmp_path: Path) -> None:
         async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:
             found = await reader.page(site.url("/docs/b"))
             assert found is not None
-            assert found["linked_from"]["sources"] == [site.url("/docs/"), site.url("/docs/a")]
-            assert found["linked_from"]["depth"] == 1
+            assert found.linked_from.sources == [site.url("/docs/"), site.url("/docs/a")]
+            assert found.linked_from.depth == 1
             (figures,) = await reader.followed_sites()
-            assert (figures["found"], figures["waiting"], figures["refused"]) == (8, 0, 2)
+            assert (figures.found, figures.waiting, figures.refused) == (8, 0, 2)
 
 
 def calendar() -> Behaviour:
@@ -118,6 +125,13 @@ def calendar() -> Behaviour:
         await visit.reply(f"<html><body><h1>Month {month}</h1><table><tr>{days}</tr></table>{links}</body></html>")
 
     return serve
+
+
+def month_of(month: int) -> Behaviour:
+    """A month of such a calendar with a path of its own."""
+    days = "".join(f"<td>{day}</td>" for day in range(1, 29))
+    links = "".join(f'<a href="/docs/year/{n}">{n}</a>' for n in range(month - 5, month + 6))
+    return html(f"<html><body><h1>Month {month}</h1><table><tr>{days}</tr></table>{links}</body></html>")
 
 
 def sessions(title: str, *links: str) -> Behaviour:
@@ -143,8 +157,9 @@ async def test_endless_addresses_are_bounded_by_their_shape(tmp_path: Path) -> N
             )
 
         site.pages |= {
-            "/docs/": linking("start", "cal?month=1", "shop", *items),
+            "/docs/": linking("start", "cal?month=1", "year/250", "shop", *items),
             "/docs/cal": calendar(),
+            **{f"/docs/year/{month}": month_of(month) for month in range(500)},
             "/docs/shop": sessions("shop", "/docs/cart", "/docs/about", "/docs/shop"),
             "/docs/cart": sessions("cart", "/docs/cart", "/docs/about"),
             "/docs/about": sessions("about", "/docs/shop"),
@@ -156,6 +171,7 @@ async def test_endless_addresses_are_bounded_by_their_shape(tmp_path: Path) -> N
             await until(lambda: len(site.log) > asked + 200)
         months = {seen.target for seen in site.visits("/docs/cal")}
         assert 4 <= len(months) <= 30
+        assert 4 <= len({seen.path for seen in site.log if seen.path.startswith("/docs/year/")}) <= 30
         for path in ("/docs/shop", "/docs/cart", "/docs/about"):
             assert len({seen.target for seen in site.visits(path)}) <= 12
 
@@ -221,9 +237,131 @@ async def test_a_site_has_no_more_pages_than_its_limit(tmp_path: Path) -> None:
             await until(lambda: len(kept(tmp_path) & {f"/docs/{name}" for name in "efgh"}) == 3)
 
 
-def test_plain_addresses_come_before_those_of_query_strings() -> None:
-    """A calendar is visited when no plain page waits, however near it is."""
+def line_of(site: FollowingSite) -> list[int]:
+    """The pages that wait, in the order in which they would be visited."""
+    order: list[int] = []
+    while (kind := site.first()) is not None:
+        order.append(kind.waiting[0][1])
+        site.leave_line(kind, begun=True)
+    return order
+
+
+def waiting(*paths: tuple[str, int]) -> FollowingSite:
+    """A site whose pages wait at these depths, numbered in this order."""
     site = FollowingSite(FollowedSite("https://example.org/"), Shapes(100), Share(0.1))
-    for number, (path, depth) in enumerate([("calendar?month=7", 1), ("guide", 3), ("start", 2)]):
+    for number, (path, depth) in enumerate(paths):
         site.line_up(Page(number, f"https://example.org/{path}", "example.org"), depth)
-    assert [heapq.heappop(site.waiting)[2] for _ in range(3)] == [2, 1, 0]
+    return site
+
+
+def test_plain_addresses_come_before_those_of_query_strings() -> None:
+    """One page of each kind is looked at, the nearest first; then a calendar waits until no plain page does."""
+    months = [("calendar?month=7", 1), ("calendar?month=8", 1), ("calendar?month=9&view=b", 1)]
+    assert line_of(waiting(*months, ("guide", 3), ("start", 2), ("about", 2))) == [0, 4, 3, 5, 1, 2]
+
+
+def test_kinds_of_pages_that_lead_on_come_first() -> None:
+    """What a first visit brought decides when others of its kind are visited, lists with parameters too."""
+    site = waiting(("things?page=1", 1), ("things?page=2", 2), ("a/x", 1), ("a/y", 1), ("b/x", 1), ("b/y", 1))
+    assert [site.first(), site.first()] == [site.kind("https://example.org/things?page=9", 3)] * 2
+    for url, brought in (("things?page=1", 9), ("a/x", 0), ("b/x", 1)):
+        kind = site.kind(f"https://example.org/{url}", 1)
+        site.leave_line(kind, begun=True)
+        site.visited(f"https://example.org/{url}", 1, brought)
+        assert kind.promising is (brought > 0)
+    assert line_of(site) == [5, 1, 3]
+    nearer = site.kind("https://example.org/b/z", 1)
+    assert site.kind("https://example.org/b/z", 2).promising  # as those one link nearer, until one was visited
+    assert not WaitingKind("", nearer, begun=1).promising
+    assert not WaitingKind("", nearer, begun=60, brought=1).promising  # most are not there, or lead nowhere
+
+
+def test_steps_of_a_calendar_are_no_finds() -> None:
+    """Addresses of a page's own shape count where a list has the shape, or one link from it; parameters when proved."""
+    shapes = Shapes(100)
+    month, item = shape_of("https://example.org/2026/11"), shape_of("https://example.org/item?id=7")
+    assert shapes.is_find(None, None, 5)
+    assert shapes.is_find(month, None, 5)
+    assert shapes.is_find(month, month, 1)
+    assert not shapes.is_find(month, month, 2)
+    shapes.listed(month)
+    assert shapes.is_find(month, month, 2)
+    assert not shapes.is_find(item, None, 1)
+    day = shape_of("https://example.org/2026/11/18")
+    for _ in range(8):
+        assert shapes.admits(day, day, 2)
+        shapes.joined(day)
+    assert not shapes.admits(day, day, 2)
+    assert shapes.admits(day, day, 1)
+    shapes.visited(item, novel=True)
+    assert shapes.is_find(item, None, 1)
+
+
+def test_slots_are_lent_ahead_of_a_share_and_made_up_for() -> None:
+    """No more are owed than the bound, and nothing is ready before they were earned."""
+    share = Share(0.1)
+    lent = 0
+    while share.lends(3.0):
+        share.spend()
+        lent += 1
+    assert lent == 3
+    for _ in range(39):
+        Share.tick([share])
+        assert not share.ready
+    Share.tick([share])
+    assert share.ready
+
+
+class Open:
+    """Stands for the scheduler and for admission: nothing is held, and every page may be asked."""
+
+    gate = SimpleNamespace(host=len)
+
+    def postpone(self, page_id: int, not_before: float, now: float) -> None:
+        """Nobody picks it."""
+
+    def held(self, page_id: int) -> bool:
+        """Nobody crawls it."""
+        return False
+
+    def decide(self, url: str, host: int, now: float) -> Allowed:
+        """Nothing forbids it."""
+        return Allowed()
+
+
+@pytest.mark.parametrize(("brought", "visits"), [(1, 20 + 17), (0, 20)])
+def test_pages_that_lead_on_are_visited_ahead_of_the_share(brought: int, visits: int) -> None:
+    """Of 170 pages a round has 17 slots of the share: so many more first visits, where the first one brought a page."""
+    prefix, everything = "https://example.org/", Open()
+    pages = Pages([prefix])
+    pages.put_all([Page(n, f"{prefix}{n}q", "example.org") for n in range(170)], [PageState.LIVE] * 170, [0] * 170)
+    parts: list[Any] = [None, None, SimpleNamespace(in_memory=pages), everything, None, None]
+    links = SiteLinks([FollowedSite(prefix)], *parts)
+    site = links.site_of(prefix)
+    assert site is not None
+    for n in range(100, 170):
+        links._wait(site, n, 1, -math.inf, 0.0)
+    first = []
+    for slot in range(200):
+        links.tick()
+        if (found := links.choose(float(slot), cast(Any, everything))) is not None:
+            first.append(found[0].id)
+            site.visited(found[0].url, 1, brought)
+    assert len(set(first)) == len(first) == visits
+
+
+async def test_listed_pages_are_visited_before_the_late_share(tmp_path: Path) -> None:
+    """Without a list, pages that the sitemap names are all visited before first visits have half of the slots."""
+    async with Site() as site:
+        named = [f"/docs/l{n}q" for n in range(100)]
+        site.pages |= {path: linking(path[6:], *(f"{path[6:]}x{n}" for n in range(3))) for path in named}
+        site.pages["/docs/"] = linking("start")
+        entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in named)
+        schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+        found = f'<urlset xmlns="{schema}">{entries}</urlset>'
+        site.pages["/sitemap.xml"] = answer(found, content_type="text/xml")
+        site.robots[site.address()] = f"Sitemap: {site.url('/sitemap.xml')}\n"
+        async with following(tmp_path, site, sitemaps="auto", bandwidth="50/s"):
+            await until(lambda: set(named) <= {seen.path for seen in site.log})
+            first = {seen.path for seen in site.log if "x" in seen.path.rpartition("/")[2]}
+            assert len(first) <= 0.1 * len(site.log) + 10

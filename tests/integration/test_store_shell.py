@@ -21,10 +21,10 @@ from tests.support.store_builders import NOW, by_source, estimate, memory, point
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
 QUERIES = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)
 VIEWS = {
-    "page_stats": reports.PAGE_COLUMNS,
-    "host_stats": reports.HOST_COLUMNS,
-    "signal_stats": reports.SIGNAL_COLUMNS,
-    "calibration": reports.CALIBRATION_COLUMNS,
+    "page_stats": tuple(reports.page_stats.c.keys()),
+    "host_stats": tuple(reports.host_stats.c.keys()),
+    "signal_stats": tuple(reports.signal_stats.c.keys()),
+    "calibration": (*reports.calibration.c.keys(), "gap"),
     "freshness_history": (
         "at", "bandwidth", "request_rate", "predicted", "measured", "measured_low", "measured_high", "level",
         "pages", "changed_share", "skipped_slots",
@@ -116,5 +116,5 @@ async def test_the_shell_reads_beside_a_running_store(tmp_path: Path) -> None:
     await store.adopt(wanted("a"), origin="list", now=NOW)
     done = subprocess.run([shell, file, "SELECT count(*) FROM page_stats"], capture_output=True, text=True, check=True)
     async with Reader(f"sqlite:///{file}") as reader:
-        assert (await reader.overall())["pages"] == int(done.stdout) == 1
+        assert (await reader.overall()).pages == int(done.stdout) == 1
     await store.close()

@@ -22,6 +22,7 @@ from crawld.model.errors import StoreError
 from crawld.store import engine as retry
 from crawld.store import writer
 from crawld.store.lock import ADVISORY_KEY
+from crawld.store.retention import LIMITS as RETENTION_LIMITS
 from crawld.store.store import SqlStore
 from tests.support.process import HANG_SECONDS
 from tests.support.store_builders import NOW, estimate, memory, record, rows, wanted
@@ -213,6 +214,20 @@ class TestWriting:
             assert store.trouble is None
         await store.close()
         assert len(kept) > 5
+
+    async def test_freed_pages_go_back_to_the_file_system(self, tmp_path: Path) -> None:
+        """Where much of the file is free, retention makes it shorter by as many pages as it takes at once."""
+        store = SqlStore(f"sqlite:///{tmp_path / 'crawld.db'}")
+        await store.start()
+        with sqlite3.connect(tmp_path / "crawld.db", isolation_level=None) as other:
+            other.execute("CREATE TABLE filler AS SELECT randomblob(12000000) AS bytes")
+            other.execute("DROP TABLE filler")
+            (free,) = other.execute("PRAGMA freelist_count").fetchone()
+            await store.prune()
+            assert other.execute("PRAGMA freelist_count").fetchone() == (free - RETENTION_LIMITS.free_pages_at_once,)
+        other.close()
+        assert store.healthy
+        await store.close()
 
     async def test_other_writes_are_tried_again(self, tmp_path: Path) -> None:
         """Adoption, estimates, settings and pruning wait for a lock that somebody else holds, and lose nothing."""

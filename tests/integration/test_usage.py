@@ -13,6 +13,8 @@ from crawld.hooks.queue import HookPace
 from crawld.model.clock import SystemClock
 from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
+from crawld.read.headers import plain_headers
+from crawld.read.page.head import read_head
 from crawld.read.robots import read_robots
 from crawld.read.usage import robots_usage, told_in_header, told_in_meta
 from crawld.store.hooks import NewChange
@@ -69,6 +71,9 @@ def test_robots_txt_speaks_by_group_and_longest_path() -> None:
         ([(SaidIn.SIGNAL, "ai-input=YES"), (SaidIn.META, "nosnippet")], {"ai-input"}),
         ([(SaidIn.USAGE, "bots=n"), (SaidIn.SIGNAL, "search=yes")], {"search", "ai-input", "ai-train"}),
         ([(SaidIn.USAGE, "unheard-of=n, =, search")], set()),
+        ([(SaidIn.USAGE, 'Train-AI = "N"\t, search=Y')], {"ai-train"}),
+        ([(SaidIn.SIGNAL, "search=yes; ai-train=no")], {"ai-train"}),
+        ([(SaidIn.SIGNAL, "search=yes ai-input = no")], {"ai-input"}),
         ([(SaidIn.LINK, "https://example.org/no")], set()),
     ],
 )
@@ -83,6 +88,38 @@ def test_directives_for_other_robots_do_not_count() -> None:
     assert told_in_header("noai, unavailable_after: 25 Jun 2030", "crawld") == {"noai", "unavailable_after"}
     assert told_in_header("crawld: none", "crawld") == {"none", "noindex", "nofollow"}
     assert told_in_meta([("robots", "noindex"), ("crawld", "index")], "crawld") == {"index"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["otherbot: noindex", "noai, noarchive"], {"noai", "noarchive"}),
+        (["crawld: noai", "otherbot: noindex"], {"noai"}),
+        (["NoIndex ; NOAI nofollow"], {"noindex", "noai", "nofollow"}),
+        (["unavailable_after: Wednesday, 25 Jun 2030 15:00:00 GMT, noai"], {"unavailable_after", "noai"}),
+        (["otherbot: unavailable_after: 25 Jun 2030 15:00:00 PST, noai"], set()),
+        (["max-snippet: 0, max-image-preview:none"], {"nosnippet", "max-image-preview"}),
+    ],
+)
+def test_each_line_of_the_header_is_for_the_robot_that_it_names(lines: list[str], told: set[str]) -> None:
+    """A name counts up to the end of its line; dates and other separators hide no directive."""
+    headers = plain_headers([("X-Robots-Tag", line) for line in lines])
+    assert told_in_header(headers["x-robots-tag"], "crawld") == told
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    ("markup", "told"),
+    [
+        ("<META CONTENT='NoIndex NOAI' NAME=Robots>", {"noindex", "noai"}),
+        ("<!-- <meta name=robots content=noindex> --><script>'<meta name=robots content=noai>'</script>", set()),
+        ("</head><body><p>A text.</p><meta name=robots content=noindex>", set()),
+    ],
+)
+def test_the_head_tells_robots_in_every_charset(markup: str, told: set[str], charset: str) -> None:
+    """Elements count in any case and order of attributes, and neither in comments, scripts nor the body."""
+    body = f"<html><head><title>x</title>{markup}</html>".encode(charset)
+    assert told_in_meta(read_head(body, "https://example.org/").robots, "crawld") == told
 
 
 def test_a_hook_hears_of_terms_and_not_of_pages_that_deny_its_use() -> None:
@@ -134,7 +171,8 @@ async def test_a_consumer_receives_nothing_that_denies_its_use_and_learns_when_t
     async with Reader(database) as reader:
         explained = await reader.page(urls[1])
         assert explained is not None
-        said = [(one["where"], one["text"]) for one in explained["usage"]["said"]]
+        assert explained.usage is not None
+        said = [(one["where"], one["text"]) for one in explained.usage["said"]]
         assert said == [("robots.txt Content-Signal", "search=yes"), ("meta robots", "noai, noarchive")]
 
 

@@ -1,7 +1,8 @@
 """What the log of the site and the database say about a drill of the fleet: pure functions from lists to figures."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -158,3 +159,23 @@ def silences(faults: Iterable[Fault], noted: Sequence[float]) -> list[float]:
             ]
             found.append(max(gaps, default=60.0) - (fault.ended - fault.began))
     return found
+
+
+def hook_silence(
+    committed: Mapping[int, float], told: Mapping[int, float], asked: Sequence[float], began: float, ended: float
+) -> float:
+    """The longest time between deliveries while a committed change waited for its own and the fleet was not silent.
+
+    `committed` and `told` are times by number of change, of first deliveries. A fleet that asks nothing for more than a
+    second is silent: PostgreSQL is away, or a worker is taken over, and then hooks are too.
+    """
+    quiet = [(before, after) for before, after in pairwise([began, *asked, ended]) if after - before > 1.0]
+    waiting = sorted((at, number) for number, at in committed.items() if at < ended)
+    longest, first = 0.0, 0
+    for before, after in pairwise(sorted({began, ended, *(at for at in told.values() if began < at < ended)})):
+        while first < len(waiting) and told.get(waiting[first][1], math.inf) <= before:
+            first += 1
+        if first < len(waiting) and (since := max(before, waiting[first][0])) < after:
+            silent = sum(max(0.0, min(after, end) - max(since, start)) for start, end in quiet)
+            longest = max(longest, after - since - silent)
+    return longest

@@ -147,6 +147,14 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
     return file
 
 
+def runs(pid: int) -> bool:
+    """Whether a process still runs: one that has ended stays listed until its parent, or process 1, asks how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def free_port() -> int:
     """A port nobody listens on."""
     with socket.socket() as sock:
@@ -159,8 +167,10 @@ async def ask_control(control: Path, method: str, path: str, given: dict[str, An
     body = json.dumps(given).encode()
     reader, writer = await asyncio.open_unix_connection(control)
     head = f"{method} {path} HTTP/1.1\r\nHost: crawld\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
-    answer = await reader.read()
-    writer.close()
+    try:
+        writer.write(head.encode() + body)
+        answer = await reader.read()
+    finally:
+        writer.close()
     assert b" 200 " in answer[:20], answer
     return answer.partition(b"\r\n\r\n")[2]

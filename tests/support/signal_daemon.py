@@ -18,9 +18,8 @@ from crawld.model.fetched import Purpose, Request
 from crawld.model.page import Page, Wanted
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
-from crawld.signals.contract import PollResult
-from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import Discovery, PolledSources, PollSettings
+from crawld.signals.poll_signals import PageIndex
+from crawld.signals.polled_sources import Discovery, PolledSources, PollResult, PollSettings
 from crawld.store.store import SqlStore
 from tests.support.in_place import InPlace
 from tests.support.process import HANG_SECONDS

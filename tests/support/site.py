@@ -13,7 +13,6 @@ import asyncio
 import socket
 import ssl
 import time
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -99,7 +98,7 @@ class Site:
     async def __aenter__(self) -> "Site":
         self.began = time.monotonic()
         for opened in self._listen():
-            self._servers.append(await asyncio.start_server(self._serve, sock=opened, limit=1 << 20, ssl=self.tls))
+            self._servers.append(await asyncio.start_server(self._accept, sock=opened, limit=1 << 20, ssl=self.tls))
         self._tasks.add(asyncio.create_task(self._watch_lag()))
         return self
 
@@ -108,6 +107,7 @@ class Site:
     ) -> None:
         for server in self._servers:
             server.close()
+        await asyncio.sleep(0)  # a task that is cancelled before it ran closes nothing
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -171,10 +171,16 @@ class Site:
             else:
                 return opened
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection; one that comes while the site closes is closed, since nothing would cancel its task."""
+        if not self._servers[0].is_serving():
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while await self._answer(reader, writer):
                 pass
@@ -183,7 +189,6 @@ class Site:
         except asyncio.CancelledError:
             pass  # the site closes
         finally:
-            self._tasks.discard(task)
             writer.transport.abort() if self.tls else writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -213,8 +218,3 @@ class Site:
             answer = self.robots.get(visit.seen.host.rpartition(":")[0], not_found)
             return robots_txt(answer) if isinstance(answer, str) else answer
         return BEHAVIOURS.get(path.split("/")[1], not_found)
-
-
-def most_in_a_window(times: Sequence[float], width: float) -> int:
-    """The most requests that any window of that width holds."""
-    return max(bisect_right(times, start + width) - i for i, start in enumerate(times))

@@ -28,7 +28,7 @@ from crawld.pages.aliases import Aliases
 from crawld.pages.page_set import PageSet
 from crawld.pages.pages import Pages
 from crawld.read.page.rules import DigestRule
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex
 from crawld.store.batch import Record
 from crawld.store.store import SqlStore
 from tests.support.in_place import InPlace

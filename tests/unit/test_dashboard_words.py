@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawld.model.page import PageState
+from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES, Source
 from crawld.show.charts import Chart, Column, data_table
 from crawld.show.dashboard import words
@@ -14,8 +14,8 @@ from crawld.show.dashboard.forecast import calibration_curve, verdict
 from crawld.show.dashboard.hosts import host_row, worth, worth_polling
 from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
 from crawld.show.dashboard.page import believed
-from crawld.show.dashboard.rendering import Expected, Renderer, View
-from crawld.show.report import Status, StoreStatus, TroubleReport
+from crawld.show.dashboard.rendering import Renderer, View
+from crawld.show.report import ForecastPoint, Status, StoreStatus, TroubleReport
 from crawld.store.views import (
     CalibrationLine,
     EstimateLine,
@@ -27,6 +27,18 @@ from crawld.store.views import (
     SourceLine,
 )
 
+EXPECTED = ForecastPoint(
+    bandwidth=1.0,
+    freshness=0.88,
+    round_robin=0.79,
+    used=1.0,
+    level=None,
+    given_up=0,
+    limited_hosts=0,
+    lost_to_politeness=0.0,
+    hosts=(),
+)
+
 
 def _status(fresh: float | None) -> Status:
     return Status(predicted_freshness=fresh, bandwidth=1.0)
@@ -34,7 +46,8 @@ def _status(fresh: float | None) -> Status:
 
 def _overview(**states: int) -> Overview:
     counted = {state: states.get(state.value, 0) for state in PageState}
-    return Overview(counted, hosts=1, latest=None, last_change=0, last_crawl_at=None, database_bytes=0)
+    pages = sum(count for state, count in counted.items() if state not in NOT_LISTED)
+    return Overview(pages, counted, hosts=1, latest=None, last_change=0, last_crawl_at=None, database_bytes=0)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +56,12 @@ def _overview(**states: int) -> Overview:
         ({}, None, None, "There are no pages yet."),
         ({"waiting": 3}, 0.0, None, "Nothing is fetched yet."),
         ({"waiting": 600, "live": 400}, 0.3, None, "400 of 1,000 pages are fetched."),
-        ({"live": 10}, 0.868, Expected(0.88, 0.79), "87 % of what you care about is current."),
+        ({"live": 10}, 0.868, EXPECTED, "87 % of what you care about is current."),
         ({"live": 10}, 0.7, None, "70 % of what you care about is current."),
     ],
 )
 def test_the_headline_says_how_fresh_the_copy_is(
-    states: dict[str, int], fresh: float | None, expected: Expected | None, said: str
+    states: dict[str, int], fresh: float | None, expected: ForecastPoint | None, said: str
 ) -> None:
     """Freshness now is compared with nothing; the long run of crawld is compared with that of round robin."""
     found = headline(_status(fresh), _overview(**states), expected)

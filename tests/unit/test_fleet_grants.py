@@ -4,13 +4,17 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawld.fleet.pacing import LIMITS as PACING_LIMITS
 from crawld.fleet.pacing import DatabaseTime, GrantPacer, RateSchedule, lease_end, schedule
+from crawld.fleet.reporting import Reporter
 from crawld.model.shards import Grant
 
 ROUND = 2.0
@@ -151,3 +155,16 @@ def test_a_slot_waits_once_for_a_host_that_opens_before_the_next() -> None:
     assert pacer.take(1.5) is not None
     opens[:] = [90.0]
     assert pacer.take(pacer.next_at()) is not None
+
+
+def test_a_slot_that_waits_for_a_host_finds_it_open_where_our_time_is_slowed() -> None:
+    """By a thousandth, as a clock that follows the database's gradually: the slot comes after the host's own time."""
+    earliest, monotonic, now = 1_000.5, 50.0, 1_000.0
+    crawler = SimpleNamespace(gate=SimpleNamespace(earliest=np.array([earliest])))
+    clock = SimpleNamespace(monotonic=lambda: monotonic, now=lambda: now)
+    unused: Any = None
+    reporter = Reporter(unused, cast(Any, crawler), unused, cast(Any, clock), unused, unused)
+    reporter.held_up = (0,)
+    (opening,) = reporter.openings()
+    assert now + 0.999 * (opening - monotonic) >= earliest
+    assert opening < monotonic + 0.51

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from crawld.choose.page_table import Intervals
-from crawld.crawl.audits import Audits
 from crawld.fleet.status import merged_status, point_of, slots_spent
 from crawld.fleet.view import FleetView, WorkerView
 from crawld.model.host import HostsInTrouble, HostTrouble, TroubledHosts
 from crawld.model.metrics import MeasuredFreshness, RecentSlots
+from crawld.pages.status import Audits
 from crawld.show.report import Status, StoreStatus
 
 

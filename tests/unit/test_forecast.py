@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from crawld.choose.allocation import optimum_accuracy
-from crawld.choose.forecast import Forecast, PartForecast, forecast_report
+from crawld.choose.forecast import Forecast, PartForecast
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.page_table import Intervals
 from crawld.choose.sample import Believed
 from crawld.choose.valuation import Beliefs, Floats
+from crawld.show.forecasts import forecast_report
 
 FREE = Intervals(longest=np.inf, shortest=0.0)
 
@@ -179,14 +180,13 @@ def test_the_report_is_data_for_json_with_a_sentence() -> None:
     """It has the rate set, a tenth more and the usual others; infinity and missing pages are null."""
     forecast = Forecast(believed(ncis_pages(100)), np.array([0.5]), GreedyNcis(), Intervals(1000.0, 0.01))
     report = forecast_report(forecast, 10.0, [], lambda host: f"host{host}", 0.5)
-    points = report["points"]
-    assert isinstance(points, list)
-    assert [point["bandwidth"] for point in points] == pytest.approx([2.5, 5.0, 10.0, 11.0, 20.0, 40.0])
-    assert points[2]["hosts"][0]["host"] == "host0"
-    assert str(report["headline"]).startswith("50 % of what you care about is current. At 10/s ")
+    points = report.points
+    assert [point.bandwidth for point in points] == pytest.approx([2.5, 5.0, 10.0, 11.0, 20.0, 40.0])
+    assert points[2].hosts[0].host == "host0"
+    assert report.headline.startswith("50 % of what you care about is current. At 10/s ")
     nothing = Forecast(believed(blind(np.zeros(0), np.zeros(0))), np.zeros(0), GreedyNcis(), FREE)
     empty = forecast_report(nothing, 10.0, [5.0], str, None)
-    assert (empty["headline"], empty["expected"], empty["points"]) == ("There are no pages yet.", None, [])
+    assert (empty.headline, empty.expected, empty.document()["points"]) == ("There are no pages yet.", None, [])
 
 
 @pytest.mark.parametrize("rate", [0.05, 1.0, 30.0, 1000.0])

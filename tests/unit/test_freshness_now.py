@@ -8,8 +8,8 @@ import pytest
 from crawld.choose.frontier import Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.scheduler import Arrivals, Scheduler
-from crawld.pages import freshness_now
-from crawld.pages.freshness_now import FreshnessNow
+from crawld.pages import status
+from crawld.pages.status import FreshnessNow
 
 
 class SetClock:
@@ -52,7 +52,7 @@ def test_few_pages_are_looked_at_when_asked() -> None:
 
 async def test_many_pages_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks the answer is that of the last one."""
-    monkeypatch.setattr(freshness_now, "LIMITS", dataclasses.replace(freshness_now.LIMITS, at_once=2))
+    monkeypatch.setattr(status, "LIMITS", dataclasses.replace(status.LIMITS, at_once=2))
     clock = SetClock()
     fresh = FreshnessNow(scheduler(3), clock)
     assert fresh.predicted() is None

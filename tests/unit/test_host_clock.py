@@ -95,3 +95,20 @@ def test_hosts_without_intervals_take_no_room() -> None:
     assert clocks.running(far)[0]
     assert clocks.bytes_a_host <= 8192
     assert not clocks.running(np.array([99_999]))[0]
+
+
+def test_ages_are_exact_to_a_thousandth_in_half_floats() -> None:
+    """What is kept of each factor in 16 bits gives the ages that 64 bits give, after thousands of intervals."""
+    rng, small, large = np.random.default_rng(3), HostClocks(), HostClocks()
+    large._log = large._log.astype(np.float64)
+    hosts, end = np.arange(20), 0.0
+    for _ in range(400):
+        end += float(rng.exponential(3600.0))
+        host, tau = np.repeat(hosts, 3), rng.exponential(86400.0, 60)
+        changed = rng.random(60) < np.where(host % 4 == rng.integers(4), 0.9, 0.1)
+        for clocks in (small, large):
+            clocks.observe(host, np.full(60, end), tau, np.full(60, 1e-5), changed)
+    since = end - rng.uniform(0.0, 1e6, 20)
+    ages, exact = (clocks.reading(hosts, end) - clocks.reading(hosts, since) for clocks in (small, large))
+    np.testing.assert_allclose(ages, exact, rtol=1e-3)
+    assert np.abs(ages / (end - since) - 1.0).max() > 0.1

@@ -1,8 +1,14 @@
 """Idle slots are counted with their reason, without looking for it at every slot."""
 
+import asyncio
+
+import pytest
+
+from crawld.crawl.loop import LIMITS as CRAWL_LIMITS
 from crawld.crawl.slot_log import LIMITS as SLOT_LOG_LIMITS
 from crawld.crawl.slot_log import SlotLog
 from crawld.model.why import Why
+from tests.support.virtual_web import Crawling, Web, in_virtual_time
 
 
 def test_a_look_speaks_for_the_slots_of_a_second() -> None:
@@ -48,3 +54,26 @@ def test_slots_skipped_at_a_start_or_after_a_change_of_rate_do_not_show_a_busy_m
     slots.count(61.0, 1, 20)
     found = slots.report(61.0)
     assert (found.slots, found.skipped) == (1, 0)
+
+
+def test_slots_behind_an_idle_one_are_idle_without_a_look_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a rate far above what pages need, pages are looked at once a pause; each slot counts, and none as skipped."""
+    looks: list[float] = []
+
+    async def course() -> None:
+        async with Crawling(Web(), 3, rate=5000.0, shortest=3600.0) as crawling:
+            await asyncio.sleep(2.0)  # every page is visited
+            pick, status = crawling.scheduler.pick, crawling.crawler.status
+
+            def looked(now: float) -> int | None:
+                looks.append(now)
+                return pick(now)
+
+            monkeypatch.setattr(crawling.scheduler, "pick", looked)
+            slots, idle, skipped = status.slots, status.idle_slots, status.skipped_slots
+            await asyncio.sleep(1.0)
+            assert status.slots - slots == status.idle_slots - idle == pytest.approx(5000, rel=0.02)
+            assert status.skipped_slots == skipped
+            assert len(looks) <= 1.1 / CRAWL_LIMITS.idle_pause
+
+    in_virtual_time(course())

@@ -1,11 +1,15 @@
 """The pages the daemon holds in memory."""
 
+import ctypes
 import math
+import subprocess
+import sys
 
 import pytest
 
 from crawld.model.errors import InputError
 from crawld.model.page import Page, PageState, check_importance
+from crawld.pages.page_set import LIMITS as PAGE_SET_LIMITS
 from crawld.pages.pages import LIMITS as PAGES_PAGES_LIMITS
 from crawld.pages.pages import Pages
 
@@ -69,3 +73,29 @@ def test_an_importance_that_is_no_weight_is_refused(given: object) -> None:
     """Whoever names it, an importance is a positive and finite number."""
     with pytest.raises(InputError, match="positive number, at most"):
         check_importance(given)
+
+
+HOLES = f"""
+import mmap
+from pathlib import Path
+import numpy as np
+from crawld.pages.page_set import bound_waste
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+bound_waste()
+for _ in range(3):
+    np.ones(30 << 20, np.uint8)
+columns = [np.ones({2 * PAGE_SET_LIMITS.mapped_bytes}, np.uint8) for _ in range(40)]
+before = resident()
+del columns[::2]
+print((before - resident()) // {PAGE_SET_LIMITS.mapped_bytes})
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="only glibc keeps freed memory so")
+def test_freed_columns_leave_no_holes() -> None:
+    """Columns that are freed between others go back to the system at once, whatever was freed before."""
+    shrunk = subprocess.run([sys.executable, "-c", HOLES], check=True, capture_output=True, text=True)
+    assert int(shrunk.stdout) >= 39

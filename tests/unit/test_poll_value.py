@@ -13,8 +13,7 @@ from crawld.choose.value import inverse_gamma_2, revisit_interval
 from crawld.crawl.polls import SignalGains, fresh_seconds
 from crawld.model.crawl import Crawl, Verdict
 from crawld.model.signal import SOURCES, Signal, SignalGain, Source, bought_in_words
-from crawld.signals.files import File, Origin
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import File, Origin, PollSchedule
 
 DAY = 86_400.0
 

@@ -10,31 +10,31 @@ from crawld.model.units import format_age, format_duration, format_moment
 
 def test_a_rate_and_its_error_have_one_unit() -> None:
     """The mean interval comes with the range that the posterior calls likely."""
-    page = {"change_rate": 1 / 324, "shape": 4.0, "rate": 4 * 324.0, "evidence": 3}
-    assert format_rate_of_change(page) == "every 5.4 min, likely 3.2-12 min"
-    assert format_rate_of_change(page, brief=True) == "every 5.4 min"
+    page = (1 / 324, 4.0, 4 * 324.0, 3)
+    assert format_rate_of_change(*page) == "every 5.4 min, likely 3.2-12 min"
+    assert format_rate_of_change(*page, brief=True) == "every 5.4 min"
 
 
 def test_what_only_the_prior_says_is_a_guess() -> None:
     """Without a revisit the rate is called a guess, without any estimate it is not known."""
-    page = {"change_rate": 1 / 172800, "shape": 1.0, "rate": 172800.0, "evidence": 0}
-    assert format_rate_of_change(page).startswith("every 2 d (a guess")
-    assert format_rate_of_change(page, brief=True) == "every 2 d (guess)"
-    assert format_rate_of_change({"change_rate": None}) == "not known yet"
-    assert format_rate_of_change({"change_rate": 0.0}) == "never"
+    page = (1 / 172800, 1.0, 172800.0, 0)
+    assert format_rate_of_change(*page).startswith("every 2 d (a guess")
+    assert format_rate_of_change(*page, brief=True) == "every 2 d (guess)"
+    assert format_rate_of_change(None) == "not known yet"
+    assert format_rate_of_change(0.0) == "never"
 
 
 def test_announced_changes_narrow_the_range() -> None:
     """What signals announce is part of the rate but not of its doubt."""
-    page = {"change_rate": 2 / 3600, "shape": 1.0, "rate": 3600.0, "evidence": 9}
-    assert format_rate_of_change(page) == "every 30 min, likely 18-54 min"
+    page = (2 / 3600, 1.0, 3600.0, 9)
+    assert format_rate_of_change(*page) == "every 30 min, likely 18-54 min"
 
 
 @pytest.mark.parametrize("shape", [1e-6, 1e-3, 0.5, 1.0, 7.3, 9_999.0, 1e9])
 @pytest.mark.parametrize("rate", [1e-9, 1.0, 1e15])
 def test_extreme_posteriors_have_words_too(shape: float, rate: float) -> None:
     """No shape or rate breaks the sentence or needs an exponent."""
-    text = format_rate_of_change({"change_rate": shape / rate, "shape": shape, "rate": rate, "evidence": 1})
+    text = format_rate_of_change(shape / rate, shape, rate, 1)
     assert text.startswith("every ")
     assert "e+" not in text
     assert "e-" not in text

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from crawld.choose.bounds import LIMITS as BOUNDS_LIMITS
+from crawld.choose.bounds import models
 from crawld.choose.greedy import LIMITS as GREEDY_LIMITS
 from crawld.choose.greedy import GreedyApproximate, GreedyBlind, GreedyCis, GreedyCisPlus, GreedyNcis
+from crawld.choose.page_table import Intervals, PageTable
 from crawld.choose.scalar import measure_page
 from crawld.choose.series import measure_pages
 from crawld.choose.valuation import Beliefs, Floats, Valuation
@@ -39,6 +42,24 @@ def test_few_pages_move_as_in_the_arrays(valuation: Valuation) -> None:
         # What is left to come of a page in saturation is nothing beside its value.
         small = 1e-12 * together.value / np.maximum(tau, 1e-9) ** power
         assert (np.abs(one - many) <= 1e-9 * np.abs(many) + small).all()
+
+
+@pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyCis(), GreedyApproximate(2)])
+def test_models_of_few_pages_are_those_of_many(valuation: Valuation) -> None:
+    """Few candidates are modelled in plain floats, many in arrays; pages that hear signals only in part too."""
+    tau, boost, beliefs = population(1500)
+    rng, pages = np.random.default_rng(8), PageTable(Intervals())
+    heard = np.where(rng.random(1500) < 0.5, 1.0, rng.random(1500))
+    for column, endless in zip((*beliefs[:5], boost), (1.0, 1e-300, np.inf, 1.0, 0.0, np.inf), strict=True):
+        column[:3] = endless
+    mixed = Beliefs(*beliefs[:5], heard, 2 * beliefs.alpha, np.full(1500, 1.5))
+    rows = pages.insert(np.zeros(1500, dtype=np.int64), mixed, -tau, boost)
+    few = np.hstack([models(valuation, pages, some, 0.0) for some in np.array_split(rows, 150)])
+    many = models(valuation, pages, rows, 0.0)
+    np.testing.assert_allclose(few[[0, 1, 5, 6]], many[[0, 1, 5, 6]], rtol=1e-12)
+    for power, (one, other) in enumerate(zip(few[2:5], many[2:5], strict=True), start=1):
+        assert (np.abs(one - other) <= 1e-9 * np.abs(other) + 1e-12 * many[1] / np.maximum(tau, 1e-9) ** power).all()
+    assert (few[1] >= BOUNDS_LIMITS.huge).any()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,7 +8,7 @@ import pytest
 from crawld.choose.frontier import Scan
 from crawld.choose.greedy import GreedyNcis
 from crawld.choose.page_table import Intervals
-from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.scheduler import LIMITS, Arrivals, Scheduler
 from crawld.model.estimate import AgeCurve, Estimate
 from crawld.model.signal import SOURCES
 from tests.support.rising_values import Linear
@@ -151,6 +151,18 @@ def test_one_page_and_all_pages_are_as_fresh_by_either_way() -> None:
         mean = float((weights * alone).sum() / weights.sum())
         assert made.predicted_freshness(12.0) == pytest.approx(mean, rel=1e-12)
         assert alone[2] == pytest.approx(1 / (1 + 0.1 * (12.0 if curve is None else 4.0)))
+
+
+def test_many_pages_are_as_fresh_as_each_alone() -> None:
+    """The freshness of all pages is looked at in parts, and every part ends up in its place."""
+    made = scheduler(2 * LIMITS.aged_at_once + 10, last=0.0, kappa=0.3)
+    some = [100, 99 + LIMITS.aged_at_once, 100 + LIMITS.aged_at_once, 109 + 2 * LIMITS.aged_at_once]
+    for page in some:
+        made.notice(page)
+    ids, fresh, _ = made.freshness_of_all(12.0)
+    assert len(fresh) == len(made)
+    assert ids[np.flatnonzero(fresh < fresh.max())].tolist() == some
+    assert fresh[np.isin(ids, some)] == pytest.approx([made.freshness_of(page, 12.0) for page in some])
 
 
 def test_what_was_learnt_of_ages_moves_values_and_not_the_copy() -> None:

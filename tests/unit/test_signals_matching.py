@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crawld.model.page import Page
 from crawld.model.url import normalise
-from crawld.signals.matching import MAX_LATECOMERS, PageIndex, key_of, keys_of, match_key
+from crawld.signals.poll_signals import LIMITS, PageIndex, key_of, keys_of, match_key
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_pages_come_and_go() -> None:
 def test_the_index_finds_what_a_dictionary_would(wanted: list[int], dropped: set[int]) -> None:
     """Early and late pages are found alike, whatever was dropped."""
     index = PageIndex()
-    index.put([Page(i, f"http://a.org/{i}", "a.org") for i in range(MAX_LATECOMERS + 1)])
+    index.put([Page(i, f"http://a.org/{i}", "a.org") for i in range(LIMITS.max_latecomers + 1)])
     index.put([Page(20_000 + i, f"https://a.org/{i}/", "a.org") for i in range(100)])
     index.drop(dropped)
     expected = [(at, i) for at, i in enumerate(wanted) if i not in dropped]

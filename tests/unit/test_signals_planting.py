@@ -10,14 +10,11 @@ from crawld.model.fetched import Fetched, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals import schedule as planting
-from crawld.signals.contract import PollResult, at_once
-from crawld.signals.files import File, Origin
-from crawld.signals.listed import Baseline
-from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import PolledSources, PollSettings
+from crawld.signals.poll_signals import Baseline, PageIndex, at_once
+from crawld.signals.polled_sources import PolledSources, PollResult, PollSettings
 from crawld.signals.reading import PollReading
 from crawld.signals.schedule import LIMITS as SCHEDULE_LIMITS
-from crawld.signals.schedule import PollSchedule
+from crawld.signals.schedule import File, Origin, PollRotation, PollSchedule
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -213,16 +210,14 @@ def test_a_host_that_rests_is_not_offered() -> None:
 
 def test_planning_a_file_again_and_again_takes_no_room() -> None:
     """Plans that are out of date are dropped long before their time comes."""
-    schedule = PollSchedule()
     file = File("https://a.org/s", Source.SITEMAP, "a.org", Origin.ROBOTS, next_poll=0.0)
-    schedule.add(file)
+    rotation = PollRotation(lambda at, _: file if file.next_poll == at else None)
+    rotation.join(file)
     for i in range(10_000):
         file.next_poll = DAY - i
-        schedule.plan(file)
-    lanes = schedule._exploring._lanes["a.org"]
-    assert len(lanes["a.org"].entries) < 100
-    assert len(schedule._exploring._asleep) <= 10_001
-    assert [one.url for one in schedule.due(DAY - 9_999)] == [file.url]
+        rotation.plan(file)
+    assert len(rotation) < 100
+    assert [one.url for one in rotation.due(DAY - 9_999)] == [file.url]
 
 
 # -- whom an answer speaks for -------------------------------------------------------------------------------

@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import Source, sitemap_source
-from crawld.signals.contract import at_once
-from crawld.signals.listed import EMPTY, Baseline, differ, stamp_of
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Finding, Known, find_signals
+from crawld.signals.poll_signals import (
+    EMPTY,
+    Baseline,
+    Finding,
+    Known,
+    PageIndex,
+    at_once,
+    differ,
+    find_signals,
+    stamp_of,
+)
 from crawld.signals.reading import Polled, PollReading, read_answer
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()

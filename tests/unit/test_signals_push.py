@@ -14,12 +14,10 @@ from crawld.model.fetched import Fetched, FetchFailed, Purpose, Scope, Trouble
 from crawld.model.page import Page
 from crawld.model.signal import PushAnswer, Source
 from crawld.read.workers.messages import pack, shape_of, unpack
-from crawld.signals.contract import at_once
-from crawld.signals.matching import PageIndex
 from crawld.signals.pings import LIMITS as PINGS_LIMITS
 from crawld.signals.pings import Ping, read_indexnow, read_signals
 from crawld.signals.poll_signals import LIMITS as POLL_SIGNALS_LIMITS
-from crawld.signals.poll_signals import Known
+from crawld.signals.poll_signals import Known, PageIndex, at_once
 from crawld.signals.push_inbox import LIMITS as PUSH_INBOX_LIMITS
 from crawld.signals.push_inbox import PushInbox
 
@@ -267,7 +265,7 @@ def test_a_large_ping_is_taken_in_slices() -> None:
     assert sum(1 for _ in slices) == PINGS_LIMITS.max_urls // POLL_SIGNALS_LIMITS.judged_at_once
     for _ in range(3):
         indexnow(box, urls)
-    ((_, waiting),) = box._pending.values()
+    ((_, waiting),) = box.pending.values()
     assert waiting.nbytes == 8 * PINGS_LIMITS.max_urls
 
 

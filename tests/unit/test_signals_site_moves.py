@@ -9,10 +9,9 @@ from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
 from crawld.signals import polled_sources as site_moves
-from crawld.signals.contract import PollResult, at_once
-from crawld.signals.matching import PageIndex
+from crawld.signals.poll_signals import PageIndex, at_once
 from crawld.signals.polled_sources import LIMITS as POLLED_SOURCES_LIMITS
-from crawld.signals.polled_sources import MovedShare, PolledSources, PollSettings, SiteMoves
+from crawld.signals.polled_sources import MovedShare, PolledSources, PollResult, PollSettings, SiteMoves
 
 NOW = 1_790_000_000.0
 DAY = 86_400.0
@@ -61,8 +60,8 @@ def test_the_sites_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPat
     moves = SiteMoves()
     for i in range(25):
         moves.expect(f"h{i}", "s", NOW)
-    assert len(moves._sites) <= 10
-    assert "h24" in moves._sites
+    assert len(moves.sites) <= 10
+    assert "h24" in moves.sites
 
 
 class Watch:

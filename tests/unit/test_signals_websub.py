@@ -10,10 +10,9 @@ from itertools import count
 from crawld.model.fetched import Fetched, Purpose, Request
 from crawld.model.page import Page
 from crawld.model.signal import Source
-from crawld.signals.contract import PollResult, at_once
-from crawld.signals.files import restored
-from crawld.signals.matching import PageIndex
-from crawld.signals.polled_sources import PolledSources, PollSettings
+from crawld.signals.poll_signals import PageIndex, at_once
+from crawld.signals.polled_sources import PolledSources, PollResult, PollSettings
+from crawld.signals.schedule import restored
 from crawld.signals.websub import LIMITS as WEBSUB_LIMITS
 from crawld.signals.websub import Subscriptions
 from crawld.store.sources import Poll

@@ -2,21 +2,33 @@
 
 import re
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from crawld.cli import explain, host, stats, tables
-from crawld.cli.explain import explained, last_trouble
+from crawld.cli.explain import explain_facts, last_trouble
 from crawld.cli.remote import Answer
 from crawld.model.host import HostsInTrouble, RobotsFailure
 from crawld.model.metrics import HookStanding
 from crawld.model.page import OverduePages
+from crawld.model.signal import Source
 from crawld.research.demo import print_report
 from crawld.research.trial import Experiment, Outcome, Trial, conclude, print_list, print_tables, run_trials
-from crawld.show.report import LinkFigures, RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.show.report import RobotsUnavailable, StoreStatus, Summary, troubles
+from crawld.store.views import (
+    FollowedLine,
+    HostWaits,
+    Linked,
+    PageFacts,
+    PastCrawl,
+    RememberedCopy,
+    SignalLine,
+    StoredEstimate,
+    TrustLine,
+)
 
 NOW = 1_795_000_000.0
 LONG = "https://www.a-rather-long-host-name.example.org/archive/2026/11/a-very-long-name-of-an-article/page-17.html"
@@ -32,6 +44,26 @@ PAGE: dict[str, Any] = {
     "at": NOW - 1e6, "verdict": "unchanged", "status": 304, "trouble": "too_many_redirects", "tau": 1e7,
     "magnitude": 0.123, "bytes": 10_000_000, "duration": 12.3, "seen_at": NOW - 5, "claimed_at": NOW - 9e8,
 }  # fmt: skip
+CRAWL = PastCrawl(
+    NOW - 1e6, "unchanged", 304, "too_many_redirects", "a long detail of what went wrong " * 3, 1e7, 10_000_000, 12.3,
+    0.123, 0.35, conditional=True, audit=False, reverted=False, signals={},
+)  # fmt: skip
+FACTS = PageFacts(
+    url=LONG, host=PAGE["host"], importance=1234567.0, state="gone", crawls=123456, changes=12345, failures=1234,
+    signals=99, last_crawl_at=NOW - 200, last_change_at=NOW - 5e7, change_rate=1 / 324, alpha=1 / 400,
+    beta_seconds=None, kappa=None, gamma=None, precision=0.5, recall=0.25, staleness=0.7, freshness=0.5, weight=1.0,
+    gone_since=NOW - 4e6, id=1, origin="list", added_at=NOW, retired_at=None, last_attempt=None,
+    successive_failures=0, alias_why=None, alias_of=None, aliases=[LONG], linked_from=Linked(12, [LONG], 2),
+    memory=RememberedCopy(NOW, None, None, None, 40, 3, 12, 0, 0),
+    usage={"search": "yes", "ai-input": None, "ai-train": "no", "noarchive": True, "nosnippet": False,
+           "said": [{"where": "robots.txt Content-Signal", "text": LONG}]},
+    host_in_trouble=HostWaits(True, NOW + 1e9, 0.0, 9), pending_signals={},
+    signal_trust=[TrustLine("sitemap_bulk", False, None, None, 3, "predictions with it fell behind by 12.3")],
+    estimate=StoredEstimate(
+        NOW, 4.0, 1600.0, None, 12, 3, {"sitemap": 0.5}, {"sitemap": 1e-4}, {"sitemap": None}, {"sitemap": 9}
+    ),
+    last_crawls=[CRAWL] * 3, last_signals=[SignalLine(Source.SITEMAP, NOW - 5, NOW - 9e8, stale=True)],
+)  # fmt: skip
 VIEWS = {**stats.VIEWS, "crawls": explain.CRAWLS, "signals of a page": explain.SIGNALS}
 MUST_STAY = {
     "pages": ["https://www.", "page-17.html"], "hosts": ["www.a-rather", ":8443"], "crawls": ["unchanged"],
@@ -103,7 +135,7 @@ def overall() -> Summary:
         "freshness": 0.5, "latest": None, "crawls": 5, "changes": 3, "failures": 2, "last_crawl_at": NOW - 9e6,
         "database_bytes": 123456789, "max_interval_seconds": 86400.0, "hosts_in_trouble": daemon["hosts"],
         "overdue": {"count": 12, "oldest_crawl_at": NOW - 1e7},
-        "followed_sites": [LinkFigures(LONG, 7, 7, 2, 1, 1, 2)],
+        "followed_sites": [FollowedLine(LONG, 7, 7, 2, 1, 1, 2)],
         "audits": {"count": 40, "first_at": NOW - 1e5, "last_at": NOW - 10},
     })  # fmt: skip
 
@@ -127,7 +159,7 @@ def test_the_summary_fits_and_shows_trouble_first(
         "store", "lost", "internal_errors", "reload_refused", "no_crawls", "host_backoff", "host_asked_to_wait",
         "host_blocked", "robots_unavailable", "overdue", "failing", "idle_slots", "skipped_slots", "hook_failing",
     ]  # fmt: skip
-    tables.print_lines(stats._lines(replace(facts, trouble=found)))
+    tables.print_lines(stats.summary_lines(replace(facts, trouble=found)))
     text = " ".join(check(capsys.readouterr().out.splitlines(), width).split())
     assert text.startswith("trouble the store cannot write since")
     assert "90% of slots idle in the last 2 min: one host, politeness.delay 1s allows 1/s of 10/s" in text
@@ -160,7 +192,7 @@ def test_recall_is_unknown_where_nothing_was_announced() -> None:
 @pytest.mark.parametrize(("detail", "said"), [("status 503", "status 503"), ("", "status"), ("5xx", "status: 5xx")])
 def test_the_last_trouble_is_not_named_twice(detail: str, said: str) -> None:
     """The kind stands before a detail that does not begin with it."""
-    found = last_trouble({"last_crawls": [{"trouble": "status", "detail": detail, "at": NOW}]}, NOW)
+    found = last_trouble([replace(CRAWL, trouble="status", detail=detail, at=NOW)], NOW)
     assert str(found).startswith(f"{said}, 20")
 
 
@@ -169,15 +201,15 @@ def test_the_last_trouble_is_not_named_twice(detail: str, said: str) -> None:
 )
 def test_a_host_that_asked_us_to_wait_is_not_in_backoff(asked: float, reason: str, said: str) -> None:
     """The database tells Retry-After from back-off, to `explain` and to `host`."""
-    trouble = {"blocked": False, "blocked_until": time.time() + 9e6, "asked_until": time.time() + asked, "failures": 1}
-    page: dict[str, Any] = {"state": "live", "host_in_trouble": trouble, "last_crawls": [], "last_change_at": None}
-    found = explained(page, Answer(state="not_running"), time.time())
-    assert [one["reason"] for one in found["reasons"]] == ["not_running", reason]
-    row: dict[str, Any] = trouble | {
+    waits = HostWaits(blocked=False, blocked_until=time.time() + 9e6, asked_until=time.time() + asked, failures=1)
+    page = replace(FACTS, state="live", host_in_trouble=waits, last_crawls=[], gone_since=None)
+    found = explain_facts(page, Answer(state="not_running"), time.time())
+    assert [one.reason for one in found.reasons] == ["not_running", reason]
+    row: dict[str, Any] = asdict(waits) | {
         "host": "h", "pages": 1, "backoff_seconds": 9e6, "successive_failures": 1, "delay_seconds": None,
         "crawl_delay_seconds": None, "turned_away": {},
     }  # fmt: skip
-    assert host._line(row) == f"h        1 page   {said} for 104 d, failed once"
+    assert host.host_line(row) == f"h        1 page   {said} for 104 d, failed once"
 
 
 def test_a_quiet_daemon_is_well() -> None:
@@ -195,24 +227,10 @@ def test_a_quiet_daemon_is_well() -> None:
 def test_an_explanation_fits(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line of it, tables included; the URL is folded, not cut."""
     monkeypatch.setenv("COLUMNS", str(width))
-    page = PAGE | {
-        "state": "gone", "gone_since": NOW - 4e6, "retired_at": None,
-        "alias_of": None, "alias_why": None, "aliases": [LONG],
-        "usage": {"search": "yes", "ai-input": None, "ai-train": "no", "noarchive": True, "nosnippet": False,
-                  "said": [{"where": "robots.txt Content-Signal", "text": LONG}]},
-        "linked_from": {"count": 12, "sources": [LONG], "depth": 2, "refused": None},
-        "memory": {"volatile_places": 3, "frame_blocks": 12, "blocks": 40},
-        "host_in_trouble": {"blocked": True, "blocked_until": NOW + 1e9, "asked_until": 0.0, "failures": 9},
-        "signal_trust": [{"source": "sitemap_bulk", "heard": False, "why": "predictions with it fell behind by 12.3"}],
-        "estimate": {"shape": 4.0, "rate": 1600.0, "crawls": 12, "signals": {"sitemap": 9}, "kappa": {"sitemap": 0.5},
-                     "gamma": {"sitemap": 1e-4}},
-        "last_crawls": [PAGE | {"detail": "a long detail of what went wrong " * 3}] * 3, "last_signals": [PAGE],
-        "now": None, "compared": {"mode": "raw", "bytes": 12345},
-    }  # fmt: skip
-    page |= explained(page, Answer(state="not_running"), NOW)
-    assert page["reason"] == "not_running"
-    assert {one["reason"] for one in page["reasons"]} == {"not_running", "host_blocked", "gone"}
-    explain._print(page)
+    found = replace(explain_facts(FACTS, Answer(state="not_running"), NOW), compared={"mode": "raw", "bytes": 12345})
+    assert {one.reason for one in found.reasons} == {"not_running", "host_blocked", "gone"}
+    assert found.document()["reason"] == "not_running"
+    explain.print_explanation(found)
     text = check(capsys.readouterr().out.splitlines(), width)
     assert LONG in re.sub(r"\n +", "", text)
     assert "crawld is not running" in text

@@ -38,7 +38,7 @@ def test_a_robots_txt_that_leads_to_a_blocked_host_is_fetched_now_and_then() -> 
             crawling.gate.block(crawling.gate.host(OTHER))
             await asyncio.sleep(10 * MINUTE)
             assert crawling.crawler.status.in_flight <= 1
-            assert crawling.crawler.robots_failures(crawling.clock.now())
+            assert crawling.crawler.admission.robots.unavailable(crawling.clock.now())
         assert {url for _, url in web.asked} == {ROBOTS}
         assert len(web.asked) <= 5
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawld.fetch.guard import AddressGuard
 from crawld.model.errors import InputError
-from crawld.model.url import _PLAIN, MAX_URL, host_of, identity, normalise, origin_of, resolve
+from crawld.model.url import MAX_URL, SYNTAX, host_of, identity, normalise, origin_of, resolve
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "urls.json").read_text(encoding="utf-8"))
 ANYTHING = st.text(st.characters(codec="utf-8"), max_size=40)
@@ -54,7 +54,7 @@ def test_the_short_way_and_the_parser_agree(rest: str) -> None:
     assert normalise(target) == target
 
 
-@given(st.from_regex(_PLAIN, fullmatch=True))
+@given(st.from_regex(SYNTAX.plain, fullmatch=True))
 def test_the_short_way_never_lets_through_what_the_parser_refuses(text: str) -> None:
     """A URL that looks plainly spelt is sent as the parser spells it, or refused."""
     try:
@@ -117,6 +117,7 @@ def test_host_and_origin_name_who_is_asked() -> None:
     assert host_of("http://a.example:8080/") == "a.example:8080"
     assert host_of("http://[::1]:81/") == "[::1]:81"
     assert origin_of("https://a.example:8443/x?y") == "https://a.example:8443"
+    assert origin_of("https://a.example") == origin_of("https://a.example?y") == "https://a.example"
 
 
 @pytest.mark.parametrize(

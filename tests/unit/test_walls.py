@@ -24,6 +24,23 @@ def test_refusals_of_networks_are_named(network: str, body: str, status: int) ->
     assert turned_away(status, {}, body.encode()) == (Trouble.BOT_WALL, f"challenge of {network} (status {status})")
 
 
+@pytest.mark.parametrize("status", [403, 503, 200])
+@pytest.mark.parametrize(
+    ("network", "english", "here"),
+    [
+        ("Akamai", DENIED, ("Access Denied", "Zugriff verweigert")),
+        ("Akamai", DENIED, ("Access Denied", "アクセスが拒否されました")),
+        ("Cloudflare", BLOCKED.replace("Attention Required! | Cloudflare", "example.org"), ("Sorry, you", "Vous")),
+        ("Cloudflare", CLOUDFLARE, ("Just a moment...", "Nur einen Moment…")),
+        ("HUMAN", WALLS["HUMAN"][0], ("Access to this page has been denied", "El acceso ha sido denegado")),
+    ],
+)
+def test_walls_speak_other_languages(network: str, english: str, here: tuple[str, str], status: int) -> None:
+    """The same page in the reader's language is the same wall."""
+    body = english.replace(*here).encode()
+    assert turned_away(status, {}, body) == (Trouble.BOT_WALL, f"challenge of {network} (status {status})")
+
+
 def test_a_networks_error_page_is_an_error() -> None:
     """A site that is down behind a network is down, though the network signs the page."""
     assert turned_away(503, {"server": "AkamaiGHost"}, UNAVAILABLE.encode()) is None

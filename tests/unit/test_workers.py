@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from crawld.model.errors import InputError, TooCostlyError
-from crawld.read.workers.pool import LARGE, MOST_WAITING, FairQueue, WorkerPool
+from crawld.read.workers.messages import signature_of
+from crawld.read.workers.pool import LIMITS, FairQueue, Launcher, WorkerPool, WorkerProcess
 from crawld.read.workers.worker import Limits
+from tests.support.process import runs
 
 MODULES = ("tests.unit.test_workers",)
 
@@ -117,11 +120,13 @@ async def test_two_long_tasks_take_turns(pool: WorkerPool) -> None:
 
 async def test_what_waits_is_bounded(pool: WorkerPool) -> None:
     """Who has most waiting loses the latest of it; others lose nothing."""
-    body = b"x" * LARGE
-    many = [asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((MOST_WAITING // LARGE) + 5)]
+    body = b"x" * LIMITS.large
+    many = [
+        asyncio.create_task(pool.run("greedy", measure, body)) for _ in range((LIMITS.max_waiting // LIMITS.large) + 5)
+    ]
     modest = asyncio.create_task(pool.run("modest", measure, body))
     found = await asyncio.gather(*many, return_exceptions=True)
-    assert (await modest)[0] == LARGE
+    assert (await modest)[0] == LIMITS.large
     assert 1 <= sum(isinstance(one, TooCostlyError) for one in found) <= 6
 
 
@@ -143,10 +148,10 @@ async def test_closing_ends_every_process() -> None:
     await pool.close()
     assert [type(one) for one in await asyncio.gather(*waiting, return_exceptions=True)] == [TooCostlyError] * 2
     for _ in range(100):
-        if not Path(f"/proc/{worker}").exists():
+        if not runs(worker):
             break
         await asyncio.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert not runs(worker)
 
 
 def test_the_queue_is_fair_by_cost() -> None:
@@ -174,3 +179,16 @@ def test_a_payer_gains_nothing_by_sending_much() -> None:
         served.append(queue.pop())
         queue.paid(served[-1].rstrip("0123456789"), 0.01)
     assert served.index("few") <= 2
+
+
+async def test_a_worker_that_ended_leaves_no_socket_open() -> None:
+    """What it has not read is dropped: nothing waits until somebody reads it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        worker = WorkerProcess(Launcher(Limits(), ()))
+        await asyncio.get_running_loop().create_connection(lambda: worker, sock=ours)
+        worker.ask([bytes(4 << 20)], signature_of(measure).result, lambda answer, status: None)
+        worker.ended(None)
+        await asyncio.sleep(0)
+        assert ours.fileno() == -1

@@ -30,11 +30,10 @@ from crawld.read.page.rules import DigestRule
 from crawld.read.robots import read_robots
 from crawld.read.workers.confinement import Confinement
 from crawld.read.workers.messages import (
-    BYTES,
-    DONE,
     HEAD,
-    MAX_PLAIN,
+    LIMITS,
     AnswerReader,
+    MessageKind,
     ShapeError,
     pack,
     shape_of,
@@ -45,6 +44,7 @@ from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.signals.pings import read_indexnow, read_signals
 from crawld.signals.reading import read_answer
+from tests.support.process import runs
 
 MODULES = (*READERS, "tests.unit.test_workers_confined")
 SECRET = "CRAWLD_DATABASE"
@@ -225,12 +225,12 @@ def _answer(kind: bytes, data: bytes, length_said: int | None = None) -> bytes:
 
 NO_ANSWERS = (
     b"nonsense that is long enough for a head",
-    _answer(DONE, pack("said")) + b"and more",
-    _answer(DONE, pack("said"), MAX_PLAIN + 1),
-    _answer(DONE, pack(7)),
-    _answer(DONE, b"\xc1"),
-    _answer(BYTES, b"said"),
-    _answer(DONE, pickle.dumps("said")),
+    _answer(MessageKind.DONE, pack("said")) + b"and more",
+    _answer(MessageKind.DONE, pack("said"), LIMITS.max_plain + 1),
+    _answer(MessageKind.DONE, pack(7)),
+    _answer(MessageKind.DONE, b"\xc1"),
+    _answer(MessageKind.BYTES, b"said"),
+    _answer(MessageKind.DONE, pickle.dumps("said")),
     _answer(b"R", pack(["builtins:SystemExit", 1, 2])),
 )
 
@@ -247,9 +247,9 @@ async def test_bytes_after_the_answer_end_the_worker(pool: WorkerPool) -> None:
     """A worker that speaks without a task is replaced."""
     reader = AnswerReader(shape_of(str))
     with pytest.raises(ShapeError, match="beyond the length"):
-        reader.feed(_answer(DONE, pack("said")) + b"x")
+        reader.feed(_answer(MessageKind.DONE, pack("said")) + b"x")
     with pytest.raises(TooCostlyError):
-        await pool.run("a", say, _answer(DONE, pack("first")) + _answer(DONE, pack("second")))
+        await pool.run("a", say, _answer(MessageKind.DONE, pack("first")) + _answer(MessageKind.DONE, pack("second")))
     assert await pool.run("b", length, b"xyz") == 3
 
 
@@ -312,18 +312,10 @@ os.wait()
     assert done.returncode == 0
     child = int((tmp_path / "child").read_text())
     for _ in range(200):
-        if not _runs(child):
+        if not runs(child):
             break
         await asyncio.sleep(0.05)
-    assert not _runs(child)
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    assert not runs(child)
 
 
 # -- shapes ---------------------------------------------------------------------------------------------------------
@@ -437,7 +429,7 @@ def test_every_task_has_a_signature(work: Callable[..., object]) -> None:
 
 def test_heads_are_whole() -> None:
     """A head that is cut off is waited for."""
-    reader, whole = AnswerReader(shape_of(str)), _answer(DONE, pack("said"))
+    reader, whole = AnswerReader(shape_of(str)), _answer(MessageKind.DONE, pack("said"))
     assert reader.feed(whole[: HEAD.size - 1]) is None
     assert reader.feed(whole[HEAD.size - 1 : -1]) is None
     assert reader.feed(whole[-1:]) is not None

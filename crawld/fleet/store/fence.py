@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import BigInteger, Integer, Select, func, select, text, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from crawld.fleet.store import tables
 from crawld.model.errors import DutyLostError
+from crawld.store.bulk import ForRows, Given
 
 STOPPED_WRITER = {
     "idle_in_transaction_session_timeout": "3000",
@@ -22,13 +25,16 @@ shards' rows, and none could be claimed until the server ends that transaction (
 have one good plan: making it anew for each batch costs more than running it. That plan looks rows up by their keys,
 also where it was made while the table was small."""
 
-_HELD = text(
-    "WITH relaxed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"
-    " SELECT s.id FROM relaxed, fleet_shards s"
-    " JOIN unnest(CAST(:shards AS integer[]), CAST(:epochs AS bigint[])) AS of_ours(id, epoch)"
-    " ON s.id = of_ours.id AND s.epoch = of_ours.epoch WHERE relaxed.mode = 'off'"
-    " ORDER BY s.id FOR SHARE OF s"
-)
+
+def _held(given: Given) -> Select[Any]:
+    shard = tables.shards.c
+    relaxed = select(func.set_config("synchronous_commit", "off", true())).scalar_subquery()  # asked once
+    ours = (shard.id == given["shard"]) & (shard.epoch == given["epoch"]) & (relaxed == "off")
+    return select(shard.id).where(ours).order_by(shard.id).with_for_update(read=True, of=tables.shards)
+
+
+HELD = ForRows({"shard": Integer(), "epoch": BigInteger()}, _held)
+"""Those of some shards whose epochs are these, locked against claims until the transaction ends."""
 
 
 async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set[int]:
@@ -37,10 +43,7 @@ async def holding(connection: AsyncConnection, leases: Mapping[int, int]) -> set
     The commit does not wait for the disk unless the transaction numbers changes: a crash of the server may lose what
     was crawled in its last half second, and those pages are crawled again.
     """
-    if not leases:
-        return set()
-    found = await connection.execute(_HELD, {"shards": list(leases), "epochs": list(leases.values())})
-    return set(found.scalars())
+    return {shard for (shard,) in await HELD.run(connection, list(leases.items()))}
 
 
 @dataclass(frozen=True, slots=True)

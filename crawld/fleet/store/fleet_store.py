@@ -12,11 +12,10 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.fleet.mail import HOST, Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
 from crawld.fleet.store.ledger import LedgerConnection
-from crawld.fleet.store.making import known_fleet, leave_mail, no_fleet
+from crawld.fleet.store.making import HOST, Mail, known_fleet, leave_mail, no_fleet
 from crawld.fleet.store.numbering import FleetNumbering
 from crawld.fleet.store.scope import ShardScope, ranges
 from crawld.fleet.store.standing import FleetStanding
@@ -191,10 +190,6 @@ class SqlFleetStore:
             if self._seen is None or now - self._seen[0] > LIMITS.view_seconds:
                 self._seen = now, await self._standing.read()
             return self._seen[1]
-
-    async def last_change(self) -> int:
-        """The number of the fleet's latest change."""
-        return await self._standing.last_change()
 
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change; workers read it with their next beat."""

@@ -7,16 +7,18 @@ So a shard is free once its worker has ended, and never while a renewal of it ca
 
 import asyncio
 import json
+import math
 import secrets
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from crawld.choose.chooser import Bid
+from crawld.crawl.admission import Booking
 from crawld.fleet.auction import clear
-from crawld.fleet.mail import Mail
 from crawld.fleet.store import statements
-from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
+from crawld.fleet.store.making import READ_ANEW, Mail, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
@@ -56,10 +58,23 @@ class Beat:
     held: Mapping[int, int] = field(default_factory=dict)  # epochs by shard, of the shards that are ours
     free: int = 0  # shards that no worker holds
     level: float = 0.0  # at which the last round was cleared; 0: none was, or everyone got all
+    last_change: int = 0  # the number of the fleet's latest change
     grants: Sequence[Grant] = ()  # ours, of the round under way and the next one
     mail: Sequence[Mail] = ()  # for our shards, taken out of the box
     duties: Mapping[str, int] = field(default_factory=dict)  # ours, with the epochs of their terms
     taken: frozenset[str] = frozenset()  # duties that other live workers have
+
+
+@dataclass(frozen=True, slots=True)
+class TurnWanted:
+    """A request to a host that other workers may ask as well; in seconds."""
+
+    host: str
+    shard: int
+    delay: float  # between two requests to the host, as far as the asker knows
+    gaps: int  # as many delays lie between such requests where the host has pages: most are for those
+    late: float  # by which the request may leave after its turn has come
+    longest: float  # for which a turn is waited for
 
 
 class LeaseLostError(Exception):
@@ -78,6 +93,10 @@ class LedgerLimits:
     """A worker that has just come, or came back after a silence, claims only its own: the others may be about to
     return."""
     max_mail: int = 1_000
+    heard_seconds: float = 2.0
+    """In which a worker has surely read its mail: two beats."""
+    turn_places: int = 1 << 16
+    """Hosts whose turns are kept apart; those that share a place wait for each other."""
     namesake_looks: int = 5
     """Looks, half a beat apart, at whether a worker of the same name still beats."""
 
@@ -88,6 +107,7 @@ LIMITS = LedgerLimits()
 SETTINGS = {
     "application_name": "crawld fleet",
     "jit": "off",  # takes longer than any of our statements
+    "plan_cache_mode": "force_generic_plan",  # so does the planning of a beat
     "synchronous_commit": "on",  # a lease that a crash of the server forgets would be given out twice
 }
 
@@ -288,6 +308,7 @@ class SqlLedger:
             held=dict(zip(found["held_ids"], found["held_epochs"], strict=True)),
             free=found["free"],
             level=found["level"],
+            last_change=found["last_change"],
             grants=[self._grant(number, rate) for number, rate in sorted(rates.items()) if rate is not None],
             mail=_mail(found),
             taken=frozenset(found["taken"]),
@@ -337,6 +358,18 @@ class SqlLedger:
         if mail:
             shards, kinds = [one.shard for one in mail], [one.kind for one in mail]
             await self._verbs.rows(statements.SEND, shards, kinds, [packed(one.body) for one in mail])
+
+    async def book(self, wanted: TurnWanted) -> Booking:
+        """Book the next turn of the whole fleet at a host; where it comes too late, nothing, and when to ask again."""
+        place = zlib.crc32(wanted.host.encode()) % LIMITS.turn_places
+        found = await self._verbs.row(
+            statements.TURN, place, wanted.host, wanted.shard, wanted.delay, wanted.late, LIMITS.heard_seconds,
+            float(wanted.gaps), wanted.longest,
+        )  # fmt: skip
+        assert found is not None  # noqa: S101 - it is one row
+        if found["at"] is None:
+            return Booking(math.inf if found["blocked"] else found["earliest"], None)
+        return Booking(found["at"], found["at"] + wanted.late)
 
     def _grant(self, number: int, rate: float) -> Grant:
         return Grant(number, number * self._round, (number + 1) * self._round, rate)

@@ -3,18 +3,20 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.store.fence import holding
+from crawld.fleet.store.fence import HELD, holding
 from crawld.fleet.store.numbering import FleetNumbering
+from crawld.fleet.store.statements import WRITE_CHANGES
 from crawld.model.errors import StoreError
 from crawld.model.fetched import RobotsState
 from crawld.model.host import FrameChange, HostState
 from crawld.model.shards import first_id, shard_of_host, shard_of_id
 from crawld.model.signal import Signal, SignalGain
 from crawld.store.batch import FreshnessPoint, Item, Record
+from crawld.store.bulk import Part, Returned
 from crawld.store.pages import Sums
 from crawld.store.sources import Poll
 
@@ -125,10 +127,13 @@ class ShardScope:
             case FreshnessPoint():
                 return None
 
-    async def fence(self, connection: AsyncConnection, epochs: Mapping[int, int]) -> None:
-        """ShardsLostError where one of these shards has another epoch by now; none is claimed until the commit."""
-        lost = set(epochs) - await holding(connection, epochs)
-        if lost:
+    def fence(self, epochs: Mapping[int, int]) -> Part:
+        """Asks for these shards by their epochs; none is claimed until the commit. See `check_fence`."""
+        return Part(HELD, list(epochs.items()))
+
+    def check_fence(self, epochs: Mapping[int, int], found: Returned) -> None:
+        """ShardsLostError where the fence has not found one of these shards: it has another epoch by now."""
+        if lost := set(epochs) - set(found.get(HELD, ())):
             raise ShardsLostError(lost)
 
     async def still_held(self, connection: AsyncConnection, shards: Iterable[int]) -> set[int]:
@@ -153,6 +158,14 @@ class ShardScope:
             told = {"rows": self.stale + rows, "shards": sorted(shards)}
             log.warning("rows were dropped so far because another worker holds their shards", extra=told)
         self.stale += rows
+
+    async def write_changes(
+        self, connection: AsyncConnection, changes: Sequence[tuple[Any, ...]], copies: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Number and write them in one statement: others wait for the counter until the transaction ends."""
+        columns = [list(column) for column in zip(*changes, strict=True)]
+        columns += [list(column) for column in zip(*copies, strict=True)] if copies else [[]] * 7
+        await connection.exec_driver_sql(WRITE_CHANGES, tuple(columns))
 
     def due_calibration(self, news: Sums, now: float) -> Sums:
         """Counts of the day to write with a batch that brings these."""

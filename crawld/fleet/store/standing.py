@@ -72,11 +72,6 @@ class FleetStanding:
         counted = 0 if found is None else max(int(found["pages"]), 0)
         return max(counted, sum(worker.pages for worker in (await self.read()).live))
 
-    async def last_change(self) -> int:
-        """The number of the latest change."""
-        found = await self._line.row(statements.LAST_CHANGE)
-        return 0 if found is None else int(found["value"])
-
     async def drain(self, worker: str, *, draining: bool) -> int:
         """Have a live worker, by name or id, give its shards away or hold some again; how many it holds.
 

@@ -70,6 +70,7 @@ SELECT t.now, renewed.expires, renewed.draining, {BANDWIDTH} AS bandwidth,
     (SELECT count(*) FROM live WHERE NOT draining) AS workers,
     (SELECT count(*) FROM fleet_shards s WHERE NOT EXISTS (SELECT FROM live WHERE live.id = s.worker)) AS free,
     coalesce((SELECT level FROM fleet_rounds ORDER BY number DESC LIMIT 1), 0) AS level,
+    (SELECT value FROM fleet_counters WHERE name = 'changes') AS last_change,
     ARRAY(SELECT id FROM held ORDER BY id) AS held_ids,
     ARRAY(SELECT epoch FROM held ORDER BY id) AS held_epochs,
     ARRAY(SELECT round FROM granted ORDER BY round) AS grant_rounds,
@@ -180,6 +181,34 @@ INSERT INTO fleet_mail (shard, kind, body)
 SELECT shard, kind, body FROM unnest($1::integer[], $2::text[], $3::text[]) AS m(shard, kind, body)
 """
 
+TURN = f"""
+WITH t AS MATERIALIZED (SELECT {NOW} AS now), known AS (
+    SELECT greatest(coalesce(h.delay, h.crawl_delay, 0), $4::float8) AS delay, h.blocked,
+        greatest(h.asked_until, h.blocked_until) AS until,
+        EXISTS (SELECT FROM pages p WHERE p.host_id = h.id AND p.state <> 'retired') AS paged
+    FROM hosts h WHERE h.name = $2::text
+), asked AS MATERIALIZED (
+    SELECT k.paged, k.blocked, k.delay * CASE WHEN k.paged THEN $7::float8 ELSE 1 END + $5::float8 AS step,
+        greatest(k.until, t.now + CASE WHEN k.paged THEN $6::float8 + k.delay ELSE 0 END) AS earliest
+    FROM t, known k
+    UNION ALL SELECT false, false, $4 + $5, t.now FROM t WHERE NOT EXISTS (SELECT FROM known)
+), booked AS (
+    INSERT INTO fleet_turns AS f (place, next)
+    SELECT $1::integer, earliest + step FROM asked, t WHERE NOT blocked AND earliest <= t.now + $8::float8
+    ON CONFLICT (place) DO UPDATE SET next = greatest(f.next + (SELECT step FROM asked), excluded.next)
+        WHERE f.next <= (SELECT now FROM t) + $8
+    RETURNING next
+), told AS (
+    INSERT INTO fleet_mail (shard, kind, body)
+    SELECT $3::integer, 'turn', json_build_object('host', $2, 'at', next - step, 'until', next - step + $5)::text
+    FROM booked, asked WHERE paged
+)
+SELECT blocked, (SELECT next FROM booked) - step AS at,
+    greatest(earliest, (SELECT next FROM fleet_turns WHERE place = $1)) AS earliest
+FROM asked
+"""
+"""Where the host has pages, their worker asks it too, and is told in time to leave room."""
+
 VIEW = f"""
 SELECT fleet.shards, fleet.bandwidth AS made_with, {NOW} AS now, {BANDWIDTH} AS bandwidth,
     (SELECT value::float8 FROM settings WHERE name = 'bandwidth') AS steered,
@@ -209,7 +238,23 @@ SELECT w.name FROM fleet_shards s JOIN fleet_workers w ON w.id = s.worker
 WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
 """
 
-LAST_CHANGE = "SELECT value FROM fleet_counters WHERE name = 'changes'"
+WRITE_CHANGES = """
+WITH counted AS (
+    UPDATE fleet_counters SET value = value + cardinality($1::bigint[]) WHERE name = 'changes'
+    RETURNING value - cardinality($1::bigint[]) AS last, set_config('synchronous_commit', 'on', true)
+), told AS (
+    INSERT INTO changes (id, page_id, at, verdict, magnitude, moved_to)
+    SELECT counted.last + c.place, c.page_id, c.at, c.verdict, c.magnitude, c.moved_to
+    FROM counted, unnest($1::bigint[], $2::float8[], $3::text[], $4::float8[], $5::text[])
+        WITH ORDINALITY AS c(page_id, at, verdict, magnitude, moved_to, place)
+)
+INSERT INTO bodies (page_id, at, content_type, size, zstd, version)
+SELECT b.page_id, b.at, b.content_type, b.size, b.zstd, coalesce(b.version, counted.last + 1 + b.change)
+FROM counted, unnest($6::bigint[], $7::float8[], $8::text[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[])
+    AS b(page_id, at, content_type, size, zstd, version, change)
+"""
+"""One statement of a worker's commit. Readers rely on a number once seen: the commit waits for the disk, and for all
+that was committed before."""
 
 COUNT_PAGES = "SELECT reltuples::bigint AS pages FROM pg_class WHERE oid = 'pages'::regclass"
 """As of the last time that the server looked at the table."""

@@ -100,6 +100,13 @@ duties = Table(  # what one worker does for all
     Column("epoch", BigInteger, nullable=False, server_default="0"),  # terms so far
 )
 
+turns = Table(  # hosts that requests of several workers lead to, by a hash of their names
+    "fleet_turns",
+    metadata,
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("next", Double, nullable=False),  # when the next request may leave
+)
+
 taught = Table(  # what the hosts of each worker say of hosts in general: crawld.learn.host_priors
     "fleet_taught",
     metadata,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Boolean, Integer, Table, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Boolean, Integer, Table, Update, bindparam, case, delete, func, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -103,6 +103,8 @@ async def write_out(source: str, target: str, told: Progress) -> dict[str, int]:
                 f"the database {parse_address(target).redacted_url} is not empty: name one that is not there yet"
             )
         copied = await _copy_all(reading, writing, await _numbered(reading), told)
+        if writing.dialect.name == "sqlite":
+            await writing.execute(_mark_dirty())
         setting = of_pages.settings
         # A setting that means nothing to a single daemon.
         await writing.execute(delete(setting).where(setting.c.name.in_(["list of the fleet"])))
@@ -111,6 +113,13 @@ async def write_out(source: str, target: str, told: Progress) -> dict[str, int]:
             value = {"name": "bandwidth", "value": repr(row.bandwidth), "changed_at": row.made_at}
             await writing.execute(insert(setting).values(value))
     return copied
+
+
+def _mark_dirty() -> Update:
+    """A single daemon on SQLite finds pages that its estimates lag behind by a column: see crawld.store.estimates."""
+    page, known = of_pages.pages.c, of_pages.estimates.c
+    learnt = select(known.at).where(known.page_id == page.id, known.at >= page.last_success).exists()
+    return update(of_pages.pages).values(dirty_since=case((learnt, None), else_=page.last_success))
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Two versions to a verdict: changed or not, by how much, back to an earlier version, noise, or the site's frame."""
 
 import hashlib
+import struct
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +77,7 @@ def compare(
     frame: HostFrame | None = None,
     noise: HostNoise = NO_NOISE,
 ) -> Comparison:
-    """Whether a page changed, by its rule; `noise` is what varies on many pages of its host.
+    """Tells whether a page changed, by its rule; `noise` is what varies on many pages of its host.
 
     Differences below `min_change` add up: the version they are compared with stays.
     """
@@ -121,14 +122,13 @@ def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoi
     elapsed = 0.0 if at is None else at - memory.fetched_at
     known, seen = memory.digest, reading.digest
     keys = noisy_keys(memory, noise)
-    steady = timely_blocks(known, seen, elapsed)
+    steady, old, new, places = timely_blocks(known, seen, elapsed), known.blocks, seen.blocks, memory.places
     if keys:
-        steady = tuple(map(_first_that_differs, seen.blocks, canonical(seen, keys), steady))
-    old = canonical(known, keys)
-    places = _at_canonical(memory.places, known, old)
-    return ComparedVersions(
-        old, steady, reading, canonical(seen, keys), (places, _borrowed(places, noise.places)), keys
-    )
+        old, new = canonical(known, keys), canonical(seen, keys)
+        steady = tuple(map(_first_that_differs, seen.blocks, new, steady))
+        places = _at_canonical(places, known, old)
+    borrowed = _borrowed(places, noise.places) if noise.places else ()
+    return ComparedVersions(old, steady, reading, new, (places, borrowed), keys)
 
 
 def _first_that_differs(block: int, varying: int, timely: int) -> int:
@@ -140,6 +140,8 @@ def noisy_keys(memory: Memory, noise: HostNoise) -> frozenset[int]:
 
     Of such a block the text beside its counters is steady, but for the few words that say what is counted.
     """
+    if not noise.blocks and not memory.varying:
+        return noise.blocks
     keys, digest = noise.blocks.union(known_keys(memory.varying)), memory.digest
     if not keys:
         return keys
@@ -181,9 +183,12 @@ def _compared(
         walk = walk_places(versions)
         differences = walk.differences(versions)
     by_frame, title, presumed = _by_frame(memory, seen, differences, frame)
-    real = [hunk for hunk in differences if hunk not in by_frame]
-    old_frame = {block for hunk in by_frame for block in range(hunk.old_from, hunk.old_to)}
-    new_frame = {block for hunk in by_frame for block in range(hunk.new_from, hunk.new_to)}
+    real, old_frame, new_frame = differences, set[int](), set[int]()
+    if by_frame:
+        real = [hunk for hunk in differences if hunk not in by_frame]
+        for hunk in by_frame:
+            old_frame.update(range(hunk.old_from, hunk.old_to))
+            new_frame.update(range(hunk.new_from, hunk.new_to))
     magnitude = share_changed(
         [block for index, block in walk.rest(versions.old, old=True) if index not in old_frame],
         [block for index, block in walk.rest(versions.new, old=False) if index not in new_frame],
@@ -251,13 +256,15 @@ def version_key(digest: Digest, places: Sequence[Place]) -> bytes:
     if digest.text is None:
         return digest.raw
     blocks = list(digest.blocks)
-    where = singles(blocks)
-    spans = [located(place, blocks, where) for place in places if volatile_words(place)]
+    where = singles(blocks) if places else {}
+    noise: set[int] = set()
+    for place in places:
+        if volatile_words(place) and (span := located(place, blocks, where)) is not None:
+            noise.update(span)
     for index, number, _ in digest.times:
         blocks[index] = number
-    noise = {at for span in spans if span is not None for at in span}
-    steady = (block.to_bytes(8, "big") for at, block in enumerate(blocks) if at not in noise)
-    return hashlib.blake2b(b"".join(steady), digest_size=16).digest()
+    steady = [block for at, block in enumerate(blocks) if at not in noise] if noise else blocks
+    return hashlib.blake2b(struct.pack(f">{len(steady)}Q", *steady), digest_size=16).digest()
 
 
 def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) -> Memory:
@@ -354,4 +361,4 @@ def compared_blocks(reading: Reading, memory: Memory, frame: HostFrame | None = 
 
 
 def _rested(places: Sequence[Place]) -> tuple[Place, ...]:
-    return tuple(place for place in map(rested, places) if not is_forgotten(place))
+    return tuple(place for place in map(rested, places) if not is_forgotten(place)) if places else ()

@@ -73,7 +73,7 @@ EMPTY = Digest(b"")
 
 
 class Explained(IntEnum):
-    """Whether a difference is the site's and not the page's."""
+    """Tells a difference of the site from one of the page."""
 
     NO = 0
     PRESUMED = 1  # by its surroundings alone: other pages have yet to show it
@@ -146,8 +146,6 @@ class HostFrame:
         """Memory of the sketch, in blocks."""
         return self._blocks + self._moves + self._rest
 
-    # -- what it says ----------------------------------------------------------------------------------------------
-
     def view(self, page_id: int, known: Digest, seen: Digest) -> "PageFrame":
         """Sets two versions of a page beside the frame."""
         return PageFrame(self, page_id, known, seen)
@@ -173,7 +171,7 @@ class HostFrame:
         return self._noise
 
     def is_error_page(self, page_id: int, before: Digest, seen: Digest, at: float) -> bool:
-        """Whether a text is one that other pages, which had steady texts of their own, have turned to as well lately.
+        """Tells whether other pages, which had steady texts of their own, have turned to this text lately as well.
 
         They are a share of the pages seen since the first of them did. A page that keeps much of its own text shows
         it, even where others have copied that.
@@ -198,7 +196,7 @@ class HostFrame:
         return before.text == seen.text or not view.keeps_its_text()
 
     def owes_a_change(self, page_id: int) -> bool:
-        """Whether a page's difference was taken for the frame's, and other pages seen since do not show it."""
+        """Tells whether a page's difference was taken for the frame's, and other pages seen since do not show it."""
         presumed = self._presumed.get(page_id)
         if presumed is None:
             return False
@@ -238,8 +236,6 @@ class HostFrame:
         )
         if memory is not None:
             self._note_noise(page_id, memory)
-
-    # -- what it learns --------------------------------------------------------------------------------------------
 
     def see(self, page_id: int, before: Digest | None, seen: Digest, at: float, url: str = "") -> None:
         """Take in a version of a page; `before` is the one remembered, where there is one."""
@@ -497,23 +493,23 @@ class PageFrame:
         self._indices: list[dict[int, int]] | None = None
 
     def is_peer(self, page_id: int) -> bool:
-        """Whether another page says something about this one."""
+        """Tells whether another page says something about this one."""
         other = self._host._pages.get(page_id)
         return other is None or self._part is None or other.part == self._part
 
     def is_between_shared(self, place: Place) -> bool:
-        """Whether a place lies between two blocks of the template, one of which may be an edge of the page."""
+        """Tells whether a place lies between two blocks of the template, one of which may be an edge of the page."""
         edges = (place.left == START) + (place.right == END)
         return edges < 2 and all(block in {START, END} or self.is_shared(block) for block in (place.left, place.right))
 
     def keeps_its_text(self) -> bool:
-        """Whether the newer version has much of what was the page's own in the older one."""
+        """Tells whether the newer version has much of what was the page's own in the older one."""
         own = [block for block in self.old if not self.is_shared(block)] or self.old
         kept = set(self.new)
         return sum(map(block_length, kept.intersection(own))) >= LIMITS.kept_share * sum(map(block_length, own)) > 0
 
     def has_content(self, differences: Sequence[Hunk]) -> bool:
-        """Whether the page has text of its own beside the differences, so that its frame can be told from it."""
+        """Tells whether the page has text of its own beside the differences, so that its frame can be told from it."""
         differing = {at for hunk in differences for at in range(hunk.new_from, hunk.new_to)}
         own = 0.0
         for at, block in enumerate(self.new):
@@ -524,7 +520,7 @@ class PageFrame:
         return False
 
     def is_shared(self, block: int) -> bool:
-        """Whether a block is frame by its share among the other pages."""
+        """Tells whether a block is frame by its share among the other pages."""
         return block == _EDGE or self._others(block) >= self._min_shared
 
     def _others(self, block: int) -> int:
@@ -532,7 +528,7 @@ class PageFrame:
         return self._counts.get(block, 0) - (block in self._own)
 
     def explains_title(self) -> tuple[Explained, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Whether a difference of the title is the site's, and the words that the title lost and gained.
+        """Tells whether a difference of the title is the site's, and the words that the title lost and gained.
 
         That is where the words are those of all titles, such as the name of the site and its version.
         """
@@ -554,7 +550,7 @@ class PageFrame:
         return self._others(word) >= max(LIMITS.shared_by, LIMITS.title_share * self.peers)
 
     def explains(self, hunk: Hunk) -> Explained:
-        """Whether a difference is one of the frame.
+        """Tells whether a difference is one of the frame.
 
         1. In the page's main element, or between its heading and its text: where nearly all pages of the host show it,
            and in a main element it came or went: what took the place of another text there is content.
@@ -583,7 +579,7 @@ class PageFrame:
         return Explained.PRESUMED if likely and not self.is_contradicted(removed, inserted) else Explained.NO
 
     def _explains_inside(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> Explained:
-        """Whether a difference within the page's text was made by the template on nearly all pages at once.
+        """Tells whether a difference within the page's text was made by the template on nearly all pages at once.
 
         It counts after all where pages seen later do not show it.
         """
@@ -600,7 +596,7 @@ class PageFrame:
         return Explained.PRESUMED if of_site and not self.is_contradicted(removed, inserted) else Explained.NO
 
     def _is_slot(self, hunk: Hunk) -> bool:
-        """Whether a place is the template's: above a block that nearly all pages have, and below one or the heading."""
+        """Tells whether a place is the template's: above a block of nearly all pages, and below one or the heading."""
         plain = self._known.blocks
         left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE
         below_heading = self._count_own()[hunk.old_from] <= 1
@@ -614,13 +610,13 @@ class PageFrame:
         return self._host._counts[None].get(block, 0) >= LIMITS.all_share * self._host._sizes[None]
 
     def _was_everywhere(self, block: int) -> bool:
-        """Whether nearly all pages of the host have a block, or had it until it was lost lately."""
+        """Tells whether nearly all pages of the host have a block, or had it until it was lost lately."""
         lost = self._host._lost.get(block)
         count = self._host._counts[None].get(block, 0) + (len(lost.pages) if lost is not None else 0)
         return count >= LIMITS.all_share * self._host._sizes[None]
 
     def moved_everywhere(self, block: int, *, gained: bool) -> bool:
-        """Whether nearly all pages of the host seen since the first of them gained, or lost, the block did so too.
+        """Tells whether nearly all pages of the host seen since the first gained, or lost, the block did so too.
 
         With this page they are at least three.
         """
@@ -632,7 +628,7 @@ class PageFrame:
         return sum(since) >= max(LIMITS.shared_by - 1, LIMITS.all_share * len(since))
 
     def _is_outside(self, hunk: Hunk) -> bool:
-        """Whether nothing but frame, and the document's title, lies between the difference and one end of the page."""
+        """Tells whether only frame, and the document's title, lies between the difference and one end of the page."""
         own = self._count_own()
         return own[-1] == own[hunk.old_to] or own[hunk.old_from] == 0
 
@@ -648,7 +644,7 @@ class PageFrame:
         return self._own_before
 
     def moved(self, block: int, *, gained: bool, share: float = LIMITS.moved_share) -> bool:
-        """Whether other pages gained, or lost, the block as well, and most of those seen since did."""
+        """Tells whether other pages gained, or lost, the block as well, and most of those seen since did."""
         move = (self._host._gained if gained else self._host._lost).get(block)
         if move is None:
             return False
@@ -662,12 +658,12 @@ class PageFrame:
         return by >= share * (by + against)
 
     def _went_back(self, page: int, block: int, *, gained: bool) -> bool:
-        """Whether a page that does not show a move has shown it: it lost what it had gained, or has it again."""
+        """Tells whether a page that does not show a move has shown it: it lost what it had gained, or has it again."""
         back = (self._host._lost if gained else self._host._gained).get(block)
         return back is not None and page in back.pages
 
     def is_contradicted(self, removed: Sequence[int], inserted: Sequence[int]) -> bool:
-        """Whether this page showed the difference before, and too many other pages seen since do not."""
+        """Tells whether this page showed the difference before, and too many other pages seen since do not."""
         moves = [self._host._gained.get(block) for block in inserted] + [
             self._host._lost.get(block) for block in removed
         ]
@@ -684,7 +680,7 @@ class PageFrame:
         return sum(against) >= max(LIMITS.contradicted_by, LIMITS.shared_share * len(against))
 
     def _runs_elsewhere(self, hunk: Hunk, removed: Sequence[int], inserted: Sequence[int]) -> bool:
-        """Whether the blocks beside the difference are frame, and other pages have them so too, before or after it."""
+        """Tells whether the blocks beside the difference are frame, and so on other pages, before or after it."""
         # Beside the difference, a page's own title in the menu is what it is on other pages: one entry.
         plain = self._known.blocks
         left = plain[hunk.old_from - 1] if hunk.old_from else _EDGE

@@ -190,7 +190,7 @@ def joined(place: Place, other: Place) -> Place | None:
 
 
 def _only_varies(place: Place, beside: Place) -> bool:
-    """Whether the variants of a place, which are few, are those of both: nothing has varied in the other."""
+    """Tells whether the variants of a place, which are few, are those of both: nothing has varied in the other."""
     return has_few_variants(place) and not any(varied_of(word) for block in beside.blocks for word in block)
 
 
@@ -293,7 +293,7 @@ class ComparedVersions:
         return frozenset(singles(self.new))
 
     def affords(self, span: range) -> bool:
-        """Whether there is time to take these blocks apart into words; it is spent if there is."""
+        """Tells whether there is time to take these blocks apart into words; it is spent if there is."""
         letters = self._letters_of
         self._letters -= sum(letters[at] for at in span)
         if self._prepared is not None and not all(at in self._prepared.words for at in span):
@@ -348,6 +348,8 @@ class Walk:
 
     def rest(self, blocks: Sequence[int], *, old: bool) -> list[tuple[int, int]]:
         """The blocks outside explained places, with their indices."""
+        if not self.explained:
+            return list(enumerate(blocks))
         inside = {at for ranges in self.explained for at in ranges[0 if old else 1]}
         return [(at, block) for at, block in enumerate(blocks) if at not in inside]
 
@@ -478,12 +480,12 @@ def _between_kept(before: range, versions: ComparedVersions) -> range | None:
 
 
 def _is_loose_end(place: Place, before: range, versions: ComparedVersions) -> bool:
-    """Whether a block beside a place of many variants did not stay, so that nothing tells where it ends."""
+    """Tells whether a block beside a place of many variants did not stay, so that nothing tells where it ends."""
     return not has_few_variants(place) and not (_stays(before.start - 1, versions) and _stays(before.stop, versions))
 
 
 def _stays(at: int, versions: ComparedVersions) -> bool:
-    """Whether the block at an index of the old version, or the edge of the page, is kept."""
+    """Tells whether the block at an index of the old version, or the edge of the page, is kept."""
     return at in versions.kept or not 0 <= at < len(versions.old)
 
 
@@ -521,7 +523,7 @@ def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -
 
 
 def _same_shape(versions: ComparedVersions) -> bool:
-    """Whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
+    """Tells whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
     if len(versions.old) != len(versions.new) or len(versions.new) < LIMITS.min_lines:
         return False
     alike = sum(abs((one & 0xFF) - (other & 0xFF)) <= 1 for one, other in zip(versions.old, versions.new))
@@ -542,7 +544,7 @@ class _Taken:
             self._between[2 * span.start] = 1
 
     def meets(self, span: range) -> bool:
-        """Whether a span has something of those taken in it."""
+        """Tells whether a span has something of those taken in it."""
         if not span:
             return self._blocks[2 * span.start] == 1
         inside = slice(2 * span.start + 1, 2 * span.stop)

@@ -93,6 +93,8 @@ def _pairs(known: Digest, seen: Digest) -> list[tuple[tuple[int, tuple[int, ...]
 
 def learnt_counts(varying: Sequence[int], known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
     """Counts to remember after a visit, those that differ most often first."""
+    if not varying and not (known.times and seen.times):
+        return ()
     differing = {
         key_of(number)
         for (_, old), (_, moments), number in _pairs(known, seen)
@@ -234,7 +236,7 @@ def widened_gap(word: int, held: int) -> int:
 
 
 def in_range(count: int, fewest: int, most: int) -> bool:
-    """Whether so many are to be expected where so few and so many were seen; some more, where the number varies."""
+    """Tells whether so many are to be expected by the least and most seen; some more where the number varies."""
     slack = (most - fewest + 1) // 2 if most > fewest else 0
     return fewest - slack <= count <= most + slack
 
@@ -259,7 +261,7 @@ def paired_block(block: Words, words: Words) -> tuple[int, ...]:
 
 
 def is_settled(before: Words, after: Words, words: Words) -> bool:
-    """Whether every word that differs is volatile by now."""
+    """Tells whether every word that differs is volatile by now."""
     if _gap_at(after) is None:
         return all(same_word(word, now) or is_volatile(new) for word, now, new in zip(before, words, after))
     hole = _gap_at(after)
@@ -292,7 +294,7 @@ def steady_text(block: Words, text: str) -> str:
 
 
 def fits_in_length(block: Words, words: Words) -> bool:
-    """Whether these words fit a pattern as far as its steady words go, and are as many as it ever had.
+    """Tells whether these words fit a pattern as far as its steady words go, and are as many as it ever had.
 
     Times and counters may be known by their block, and be steady words of its pattern.
     """

@@ -138,12 +138,12 @@ def variant_of(place: Place, found: Sequence[Words]) -> int:
 
 
 def has_few_variants(place: Place) -> bool:
-    """Whether what stands in the place is one of a few, so that another one is an edit."""
+    """Tells whether what stands in the place is one of a few, so that another one is an edit."""
     return len(place.variants) > 1 and place.fresh <= LIMITS.news
 
 
 def comes_back(place: Place) -> bool:
-    """Whether what stood in the place before came back: then two fetches may agree by chance."""
+    """Tells whether what stood in the place before came back: then two fetches may agree by chance."""
     return 1 < len(place.variants) < times_varied(place)
 
 
@@ -243,7 +243,7 @@ def paired(place: Place, found: Sequence[Words], *, differs: bool) -> Place:
 
 
 def is_forgotten(place: Place) -> bool:
-    """Whether a place is not worth remembering any more."""
+    """Tells whether a place is not worth remembering any more."""
     words = [word for block in place.blocks for word in block]
     if any(varied_of(word) or pairs_of(word) for word in words):
         return False
@@ -258,7 +258,7 @@ def volatile_words(place: Place) -> int:
 
 
 def was_paired(place: Place) -> bool:
-    """Whether a pair of fetches differed in the place."""
+    """Tells whether a pair of fetches differed in the place."""
     return any(map(pairs_of, (word for block in place.blocks for word in block)))
 
 
@@ -295,13 +295,13 @@ def _generalised(block: Words) -> tuple[int, ...]:
 
 
 def awaits_pair(place: Place) -> bool:
-    """Whether a second fetch could tell if the words that varied are noise."""
+    """Tells whether a second fetch could tell if the words that varied are noise."""
     words = (word for block in place.blocks for word in block)
     return any(varied_of(word) and not is_volatile(word) for word in words)
 
 
 def varied_in_words(place: Place) -> bool:
-    """Whether something varied in the place that is no time and no counter."""
+    """Tells whether something varied in the place that is no time and no counter."""
     return any(map(_is_varied, (word for block in place.blocks for word in block)))
 
 
@@ -311,7 +311,7 @@ def times_varied(place: Place) -> int:
 
 
 def half_proven(place: Place) -> bool:
-    """Whether one pair of fetches differed in the place, and one more is needed."""
+    """Tells whether one pair of fetches differed in the place, and one more is needed."""
     return any(pairs_of(word) == 1 and not is_volatile(word) for block in place.blocks for word in block)
 
 
@@ -350,7 +350,7 @@ def _pooled(blocks: Sequence[Words]) -> tuple[tuple[int, ...], ...]:
 
 
 def _lengths_fit(blocks: Sequence[Words], found: Sequence[Words], same: Sequence[bool]) -> bool:
-    """Whether blocks that vary as a whole, and differ, are as long as any of them ever was."""
+    """Tells whether blocks that vary as a whole, and differ, are as long as any of them ever was."""
     whole = [block[0] for block in blocks if len(block) == 1 and is_gap(block[0])]
     if len(whole) < 2:
         return True

@@ -228,7 +228,7 @@ def kind_of(word: int) -> int:
 
 
 def is_gap(word: int) -> bool:
-    """Whether it stands for a run of words."""
+    """Tells whether it stands for a run of words."""
     return bool(word >> LIMITS.gap & 1)
 
 
@@ -262,7 +262,7 @@ def gap_range(word: int) -> tuple[int, int]:
 
 
 def is_edited(word: int) -> bool:
-    """Whether the words beside a gap differed at the last visit."""
+    """Tells whether the words beside a gap differed at the last visit."""
     return bool(word >> LIMITS.edited & 1)
 
 
@@ -287,12 +287,12 @@ def with_pairs(word: int, pairs: int) -> int:
 
 
 def same_word(one: int, other: int) -> bool:
-    """Whether the words are the same, whatever was seen of them."""
+    """Tells whether the words are the same, whatever was seen of them."""
     return (one ^ other) & 0xFFFF_FFFF == 0
 
 
 def is_volatile(word: int) -> bool:
-    """Whether a difference in it says nothing.
+    """Tells whether a difference in it says nothing.
 
     Times and counters may differ at every visit by their nature. Of other words that is no proof, since headlines do
     so too: they must also differ between quick fetches, at more than one visit.
@@ -345,7 +345,7 @@ def rest_of(word: int) -> int:
 
 
 def needs_proof(word: int) -> bool:
-    """Whether it is volatile by what was seen of it, and not by its nature as times and counters are."""
+    """Tells whether it is volatile by what was seen of it, and not by its nature as times and counters are."""
     return is_volatile(word) and kind_of(word) not in SLOW
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from crawld.model.crawl import BlockEdit, Edit, Words
 from crawld.model.page import PagePart
 from crawld.read.charset import decode
-from crawld.read.page.markup import BLOCKS, PARTS, UNSEEN, WIDE, is_html, page_tree, visible_blocks
+from crawld.read.page.markup import PATTERNS, WORDS, is_html, page_tree, visible_blocks
 from crawld.read.page.rules import DigestRule
 
 
@@ -125,8 +125,8 @@ def _whole(edit: Edit, block: str) -> BlockEdit:
 class _Tags:
     """Elements by the part that they play in a page."""
 
-    plain_blocks = frozenset(BLOCKS) - {"body", "br", "hr"}
-    whole = frozenset(name for name in PARTS if name.isalnum()) | {
+    plain_blocks = frozenset(WORDS.blocks) - {"body", "br", "hr"}
+    whole = frozenset(name for name in WORDS.parts if name.isalnum()) | {
         "ul",
         "ol",
         "dl",
@@ -135,7 +135,7 @@ class _Tags:
         "figure",
         "details",
     }
-    hidden = frozenset(UNSEEN) | {"head", "title", "html", "body"}
+    hidden = frozenset(WORDS.unseen) | {"head", "title", "html", "body"}
 
 
 def page_parts(body: bytes, content_type: str | None, rule: DigestRule) -> list[PagePart]:
@@ -162,14 +162,14 @@ class _Parts:
         elements = [element for element in root.iter() if isinstance(element.tag, str)]
         self._ids = Counter(element.get("id") for element in elements)
         self._kinds = Counter(map(_kind, elements))
-        self._by_place = not WIDE(root)
+        self._by_place = not PATTERNS.wide(root)
         self._shown: set[Any] = set()
 
     def found(self) -> Iterator[PagePart]:
         """Parts from the top to the bottom: containers first, then what is in them."""
         count = 0
         for element in self._root.iter():
-            if not isinstance(element.tag, str) or element.tag in _Tags.hidden or _inside(element, UNSEEN):
+            if not isinstance(element.tag, str) or element.tag in _Tags.hidden or _inside(element, WORDS.unseen):
                 continue
             text = _text(element)
             if not text or not self._worth_showing(element, text):
@@ -237,7 +237,7 @@ def _kind(element: Any) -> str:
 
 
 def _usable(name: str) -> bool:
-    """Whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
+    """Tells whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
     whole = re.fullmatch(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}", name) is not None
     return whole and re.search(r"[0-9]{4}|[0-9a-f]{8}", name) is None
 

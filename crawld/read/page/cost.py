@@ -1,4 +1,4 @@
-"""What reading a page will cost, seen from its bytes alone: before a parser, which can be made slow, looks at them.
+"""Cost of reading a page, estimated from its bytes before a parser, which can be made slow, looks at them.
 
 The parser compares each attribute of a tag with all others, looks for each end tag through all open elements, and makes
 a node of a few hundred bytes for every tag and every attribute. So tags, attributes and depth are bounded, and what
@@ -36,7 +36,7 @@ class CostLimits:
     cheap_tags: int = 400
     cheap_attributes: int = 64
     cheap_marks: int = 60
-    """A body within these four bounds is read in a few milliseconds at worst; in one, if nobody made it to be slow."""
+    """A body within these four bounds is read in a few milliseconds at worst; in one, unless it was made to be slow."""
 
 
 LIMITS = CostLimits()
@@ -45,26 +45,37 @@ LIMITS = CostLimits()
 PDF_MARK = b"%PDF-"
 """How a PDF begins: small ones may take seconds too."""
 
-_SPACE = rb"[\t\n\f\r ]"
-_NAME = rb"[A-Za-z][^\t\n\f\r />]{0,200}+"  # what is longer counts as attributes
-_ATTRIBUTE = (
-    rb"[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]*+"
-    rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]*+)?+)?+" % {b"s": _SPACE}
-)
-_COMMENT = rb"!--(?:[^-]++|-(?!->))*+(?:-->)?+"
-_SCRIPT = rb"(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
-# Goes through a page tag by tag, never back, and stops at the first tag of too many attributes.
-_ORDINARY = re.compile(
-    rb"(?:[^<]++|<(?:%s|%s|%s(?:%s){0,%d}+(?!%s)|(?![A-Za-z])))*+"
-    % (_COMMENT, _SCRIPT, _NAME, _ATTRIBUTE, LIMITS.max_attributes, _ATTRIBUTE),
-    re.IGNORECASE,
-)
-# Cuts what is long into several attributes, so that a look at one `<` ends soon: it may count too many, never too few.
-_LARGE_TAG = re.compile(
-    rb"<[A-Za-z][^\t\n\f\r />]{0,50}+(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]{0,50}+"
-    rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]{0,50}+)?+)?+){%(n)d}"
-    % {b"s": _SPACE, b"n": LIMITS.cheap_attributes}
-)
+
+def _ordinary() -> re.Pattern[bytes]:
+    """Goes through a page tag by tag, never back, and stops at the first tag of too many attributes."""
+    space = rb"[\t\n\f\r ]"
+    name = rb"[A-Za-z][^\t\n\f\r />]{0,200}+"  # what is longer counts as attributes
+    attribute = (
+        rb"[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]*+"
+        rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]*+)?+)?+" % {b"s": space}
+    )
+    comment = rb"!--(?:[^-]++|-(?!->))*+(?:-->)?+"
+    script = rb"(?:script|style)\b(?:[^<]++|<(?!/s(?:cript|tyle)\b))*+"
+    return re.compile(
+        rb"(?:[^<]++|<(?:%s|%s|%s(?:%s){0,%d}+(?!%s)|(?![A-Za-z])))*+"
+        % (comment, script, name, attribute, LIMITS.max_attributes, attribute),
+        re.IGNORECASE,
+    )
+
+
+def _large_tag() -> re.Pattern[bytes]:
+    """Cuts what is long into several attributes, so that a look at one `<` ends soon.
+
+    It may count too many attributes, never too few.
+    """
+    return re.compile(
+        rb"<[A-Za-z][^\t\n\f\r />]{0,50}+(?:[\t\n\f\r /]*+[^\t\n\f\r />][^\t\n\f\r /=>]{0,50}+"
+        rb"(?:%(s)s*+=%(s)s*+(?:\"[^\"]*+\"|'[^']*+'|[^\t\n\f\r >\"'][^\t\n\f\r >]{0,50}+)?+)?+){%(n)d}"
+        % {b"s": rb"[\t\n\f\r ]", b"n": LIMITS.cheap_attributes}
+    )
+
+
+_ORDINARY, _LARGE_TAG = _ordinary(), _large_tag()
 _TAG_NAMES = re.compile(rb"</?[A-Za-z][^\t\n\f\r />]{0,20}")
 _CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p", b"<td", b"<th", b"<tr"})
 _VOID = (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param", b"source",
@@ -74,7 +85,7 @@ _MARKED = re2.compile(rb"(?i)hidden|style|role|<(?:aside|header|main|nav|footer|
 
 
 def is_cheap(body: bytes) -> bool:
-    """Whether a body may be read at once, on the event loop: whatever is in it, that takes a few milliseconds.
+    """Tells whether a body may be read at once, on the event loop: whatever is in it, that takes a few milliseconds.
 
     Looks at every `<` as if a tag began there, so that no quote or comment can hide one.
     """
@@ -88,7 +99,7 @@ def is_cheap(body: bytes) -> bool:
 
 
 def is_readable(body: bytes, *, selected: bool) -> bool:
-    """Whether a parser can read a page in time and memory linear in its size; `selected`: a rule has selectors."""
+    """Tells whether a page can be parsed in time and memory linear in its size; `selected`: by selectors."""
     tags = body.count(b"<")
     if tags > (LIMITS.max_tags_selected if selected else LIMITS.max_tags):
         return False
@@ -102,7 +113,7 @@ def is_readable(body: bytes, *, selected: bool) -> bool:
 
 
 def is_readable_deep(body: bytes) -> bool:
-    """Whether a page nested deeper than 256 levels can be read in time linear in its size."""
+    """Tells whether a page nested deeper than 256 levels can be read in time linear in its size."""
     if body.count(b"</") <= LIMITS.max_stray_ends:
         return True
     tags = _TAG_NAMES.findall(body.lower())

@@ -38,12 +38,9 @@ class DigestLimits:
 LIMITS = DigestLimits()
 
 
-# What comparing a page needs of its texts, taken from them where they are: in the process that read them.
-
-
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """What was found when the places of the page were gone through, whatever the frame of its host says."""
+    """Findings in the places of the page, whatever the frame of its host says."""
 
     found: tuple[tuple[Place, range], ...]
     explained: tuple[tuple[range, range], ...]
@@ -90,7 +87,7 @@ def digest(
     known: Digest | None = None,
     at: float = 0.0,
 ) -> Digest:
-    """What a body fetched at that time was. The text is None where only the bytes can be compared."""
+    """Returns what a body fetched at that time was. The text is None where only the bytes can be compared."""
     return read_body(body, content_type, rule, known, at).digest
 
 
@@ -100,14 +97,15 @@ def read_body(
     rule: DigestRule = DEFAULT_RULE,
     known: Digest | None = None,
     at: float = 0.0,
+    raw: bytes | None = None,
 ) -> Reading:
-    """The digest of a body with the texts it was made of.
+    """The digest of a body with the texts it was made of; `raw` is the hash of its bytes, where that is known.
 
     Most bodies are the very bytes seen before: where they are those of the `known` digest, it is the answer.
     """
-    if (same := read_again(body, rule, known)) is not None:
-        return same
-    raw, scheme = _raw(body), scheme_of(rule)
+    raw, scheme = raw or raw_hash(body), scheme_of(rule)
+    if known is not None and (raw, scheme) == (known.raw, known.scheme):
+        return Reading(known)
     page = compared_text(body, content_type, rule)
     if page is None:
         return Reading(Digest(raw, scheme=scheme))
@@ -119,7 +117,7 @@ def read_body(
 
 def read_bytes(body: bytes, rule: DigestRule) -> Reading:
     """The reading of a body of which only the bytes are compared."""
-    return Reading(Digest(_raw(body), scheme=scheme_of(rule)))
+    return Reading(Digest(raw_hash(body), scheme=scheme_of(rule)))
 
 
 def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
@@ -139,13 +137,8 @@ def title_words(title: str) -> tuple[int, ...]:
     )
 
 
-def read_again(body: bytes, rule: DigestRule, known: Digest | None) -> Reading | None:
-    """The reading of a body whose very bytes were read before, None where they were not: costs no more than a hash."""
-    same = known is not None and scheme_of(rule) == known.scheme and _raw(body) == known.raw
-    return Reading(known) if same and known is not None else None
-
-
-def _raw(body: bytes) -> bytes:
+def raw_hash(body: bytes) -> bytes:
+    """The hash by which the bytes of a copy are known again."""
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
@@ -159,7 +152,7 @@ def _text_hash(blocks: Sequence[str]) -> bytes:
 
 
 def scheme_of(rule: DigestRule) -> int:
-    """What makes digests comparable, as a number: how texts are cut and numbered, and what the rule leaves out."""
+    """Number that makes digests comparable: how texts are cut and numbered, and what the rule leaves out."""
     found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
     if found is None:
         key = repr((LIMITS.algorithm, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))

@@ -24,8 +24,8 @@ from crawld.read.headers import media_type
 from crawld.read.listing import locate
 from crawld.read.page.digest import block_number, compared_text
 from crawld.read.page.head import read_head, without_programs
-from crawld.read.page.markup import is_html, page_title
-from crawld.read.page.reader import HEADINGS, blocks_of, is_shared_by, main_tree, text_of
+from crawld.read.page.markup import WORDS, is_html, page_title
+from crawld.read.page.reader import blocks_of, is_shared_by, main_tree, text_of
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 
 
@@ -166,7 +166,7 @@ def _markdown(content: Any, url: str, base: str) -> str:
             _make_link(element, url, base)
         elif tag == "img":
             _make_image(element, base)
-        elif tag in HEADINGS:
+        elif tag in WORDS.headings:
             _add_anchor(element)
     if _depth(content) > LIMITS.max_depth or sum(1 for _ in content.iter("td", "th")) > LIMITS.max_cells:
         return ""

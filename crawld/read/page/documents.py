@@ -75,7 +75,7 @@ def document_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> 
 
 
 def is_pdf(body: bytes, content_type: str | None) -> bool:
-    """Whether a body is a PDF, as declared or by its beginning."""
+    """Tells whether a body is a PDF, as declared or by its beginning."""
     return body.startswith(PDF_MARK) or media_type(content_type) == "application/pdf"
 
 

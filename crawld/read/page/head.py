@@ -1,5 +1,6 @@
 """The head of a page: feeds, its own address, where it sends readers on, and what it tells robots."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,6 +142,8 @@ def without_programs(body: bytes) -> bytes:
 
 def _text(body: bytes) -> str:
     """The beginning of a page without comments, scripts and styles."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        body = body.decode("utf-16", "replace").encode()
     return _HeadSyntax.unread.sub(b"", body)[: LIMITS.head_bytes].decode("utf-8", "replace")
 
 

@@ -101,7 +101,7 @@ def read_links(body: bytes, url: str, content_type: str | None, scope: tuple[str
 
 
 def is_followed(url: str) -> bool:
-    """Whether an address may be a page: no file of another kind, and none that a broken link made endless."""
+    """Tells whether an address may be a page: no file of another kind, and none that a broken link made endless."""
     path = url.partition("?")[0]
     parts = [part for part in path.split("/")[3:] if part]
     ending = parts[-1].rpartition(".")[2].lower() if parts and "." in parts[-1] else ""

@@ -3,12 +3,14 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 
@@ -56,8 +58,6 @@ class MarkupLimits:
 LIMITS = MarkupLimits()
 
 
-# The parts of a page its text is in (navigation, header, article, hidden …), and which of them are compared.
-
 KINDS = (
     "main", "article", "nav", "menu", "search", "header", "banner", "footer", "contentinfo", "aside", "callout", "h1",
     "title", "caption", "hidden", "section", "pre", "svg",
@@ -72,20 +72,91 @@ CUT = "\ufdec"
 """Marks where two blocks of text meet."""
 _OPENED = {mark[1]: kind for kind, mark in OPEN.items()}
 _CLOSED = {mark[1]: kind for kind, mark in CLOSE.items()}
-# Of these there are many, and nothing needs to be known but whether one is around.
-_COUNTED = ("section", "pre", "svg")
+
+
+class PageWords(NamedTuple):
+    """Tags, roles, ids and classes that say what a part of a page is."""
+
+    always_out: frozenset[str] = frozenset({"nav", "menu", "search"})
+    page_frame: Mapping[str, str] = {
+        "header": "header", "banner": "header", "footer": "footer", "contentinfo": "footer", "aside": "aside",
+    }  # fmt: skip
+    in_svg: frozenset[str] = frozenset({"title", "caption"})
+    beside: frozenset[str] = frozenset({"aside", "nav", "hidden"})
+    stays: frozenset[str] = frozenset({"main", "title"})
+    counted: tuple[str, ...] = ("section", "pre", "svg")
+    """Of these there are many, and nothing needs to be known but whether one is around."""
+    kind_of_role: Mapping[str, str] = {
+        "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
+        "toolbar": "menu", "search": "search", "banner": "banner", "contentinfo": "contentinfo",
+        "complementary": "aside",
+    }  # fmt: skip
+    kind_of_name: Mapping[str, str] = {
+        **dict.fromkeys(
+            ("breadcrumb", "breadcrumbs", "main-nav", "main-navigation", "mw-navigation", "navbar", "site-nav",
+             "site-navigation", "topnav", "wy-nav-side"), "nav"),
+        **dict.fromkeys(("site-header",), "banner"),
+        **dict.fromkeys(("site-footer",), "contentinfo"),
+        **dict.fromkeys(("sidebar", "sphinxsidebar", "widget-area"), "aside"),
+    }  # fmt: skip
+    """Ids and classes that say what an element is."""
+    kind_of_id: Mapping[str, str] = {
+        **kind_of_name,
+        "header": "banner", "masthead": "banner", "footer": "contentinfo", "colophon": "contentinfo", "nav": "nav",
+        "navigation": "nav", "mw-head": "nav", "mw-panel": "nav", "left-sidebar": "aside", "right-sidebar": "aside",
+    }  # fmt: skip
+    """Ids, which a page gives to one element only, may be plainer."""
+    callouts: frozenset[str] = frozenset(
+        {"admonition", "alert", "attention", "callout", "caution", "danger", "definition", "error", "example",
+         "footnote", "footnote-list", "footnotes", "hint", "important", "info", "note", "notice", "pull-quote",
+         "pullquote", "seealso", "starlight-aside", "success", "tip", "topic", "warning"}
+    )  # fmt: skip
+    """Classes of an aside that is part of the text: a note, a warning, a quotation."""
+    named: tuple[str, ...] = ("div", "ul", "ol", "section", "form")
+    menus: frozenset[str] = frozenset({"ul", "ol", "a", "button"})
+    headings: frozenset[str] = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+    blocks: tuple[str, ...] = (
+        "address", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div",
+        "dl", "dt", "fieldset", "figcaption", "figure", "form", "h2", "h3", "h4", "h5", "h6", "hgroup", "hr", "legend",
+        "li", "menu", "ol", "optgroup", "option", "p", "select", "summary", "table", "tbody", "td", "tfoot", "th",
+        "thead", "tr", "ul",
+    )  # fmt: skip
+    """Elements that begin and end a block of text."""
+    parts: Mapping[str, str] = {
+        "main": "main", "article": "article", "section": "section", "nav": "nav", "search": "search",
+        "header": "header", "footer": "footer", "aside": "aside", "h1": "h1",
+        **dict.fromkeys(("pre", "textarea", "listing", "xmp", "plaintext"), "pre"), "dialog[not(@open)]": "hidden",
+    }  # fmt: skip
+    """Elements that begin and end a block and say what kind of text is inside."""
+    inline_parts: Mapping[str, str] = {
+        "title": "title", "svg": "svg", **dict.fromkeys(("desc", "metadata", "defs", "symbol"), "caption"),
+    }  # fmt: skip
+    """Elements that say what kind of text is inside and, in SVG, may stand in the middle of a line."""
+    unseen: tuple[str, ...] = (
+        "script", "style", "template", "noscript", "iframe", "audio", "video", "canvas", "object", "applet", "noembed",
+        "noframes", "datalist", "rp", "annotation", "annotation-xml",
+    )  # fmt: skip
+    """Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
+    html_types: AbstractSet[str] = {"text/html", "application/xhtml+xml"}
+    untold_types: AbstractSet[str | None] = {None, "text/plain", "application/octet-stream", "unknown/unknown"}
+
+
+WORDS = PageWords()
+
 
 KEPT_SPACES = {" ": "\ufded", "\n": "\ufdee", "\t": "\ufdef"}
 """White space that counts, as it is written until all other white space has been evened out."""
 
-MAIN, UNFRAMED, SEEN = range(3)
-"""How much is compared, from the narrowest selection to the widest; each holds those before it."""
+
+class Breadth(IntEnum):
+    """Selections of what is compared, from the narrowest to the widest; each holds those before it."""
+
+    MAIN = 0
+    UNFRAMED = 1
+    SEEN = 2
+
+
 HIDDEN, OUTSIDE = "hidden", "outside main"
-_ALWAYS = frozenset({"nav", "menu", "search"})
-_PAGE_FRAME = {"header": "header", "banner": "header", "footer": "footer", "contentinfo": "footer", "aside": "aside"}
-_IN_SVG = frozenset({"title", "caption"})
-_BESIDE = frozenset({"aside", "nav", "hidden"})
-_STAYS = frozenset({"main", "title"})
 
 
 class Region:
@@ -101,7 +172,7 @@ class Region:
     """Whether it stays where nothing but main does."""
     fate: str | None = None
     """Why it is left out."""
-    level = MAIN
+    level = Breadth.MAIN
     """The narrowest selection it belongs to."""
 
     def __init__(self, kind: str, parent: "Region | None", *, in_section: bool, in_svg: bool) -> None:
@@ -109,8 +180,8 @@ class Region:
         self.parent = parent
         self.in_section = in_section or kind == "article"
         self.hidden = kind == "hidden"
-        self.undrawn = in_svg and kind in _IN_SVG
-        self.in_aside = kind in _BESIDE
+        self.undrawn = in_svg and kind in WORDS.in_svg
+        self.in_aside = kind in WORDS.beside
         self.main: Region | None = None  # the outermost one around it
         self.header: Region | None = None  # the nearest header around it that may be the page's
         self.outer_header: Region | None = None
@@ -129,12 +200,12 @@ class Region:
         elif self.kind == "article":
             if self.main is not None and not self.in_aside:
                 self.main.has_article = True
-        elif _PAGE_FRAME.get(self.kind) == "header" and self.main is None and not self.in_section:
+        elif WORDS.page_frame.get(self.kind) == "header" and self.main is None and not self.in_section:
             self.outer_header, self.header = self.header, self
 
     @property
     def may_be_of_page(self) -> bool:
-        """Whether nothing around it says that it belongs to a part of the page."""
+        """Tells whether nothing around it says that it belongs to a part of the page."""
         return self.main is None and not self.in_section and not self.in_aside and not self.hidden
 
     def call_out(self) -> None:
@@ -157,12 +228,12 @@ class Region:
         if parent is None:
             return
         self.fate = self._reason() or parent.fate
-        self.inside = self.pardoned or parent.inside or self.kind in _STAYS
+        self.inside = self.pardoned or parent.inside or self.kind in WORDS.stays
 
     def _reason(self) -> str | None:
-        if self.kind in _ALWAYS:
+        if self.kind in WORDS.always_out:
             return self.kind
-        frame = _PAGE_FRAME.get(self.kind)
+        frame = WORDS.page_frame.get(self.kind)
         if frame is None or self.in_section or self.of_article or self.pardoned:
             return None
         if self.main is not None and (frame == "header" or not self.main.has_article):
@@ -172,9 +243,9 @@ class Region:
     def set_level(self, *, only_main: bool) -> None:
         """Set the narrowest selection this part belongs to; `only_main`: whether the page has a main part."""
         if self.fate is None:
-            self.level = MAIN if self.inside or not only_main else UNFRAMED
+            self.level = Breadth.MAIN if self.inside or not only_main else Breadth.UNFRAMED
         else:
-            self.level = SEEN
+            self.level = Breadth.SEEN
 
 
 @dataclass(frozen=True)
@@ -194,8 +265,8 @@ def select(text: str, *, main: bool) -> Selection:
     """The part of a marked text that is compared: the main text, or all that is seen."""
     regions, pieces = _read(text)
     _decide(regions)
-    pieces, hidden = _without_hidden(pieces, MAIN if main else SEEN)
-    level = _level_with_content(pieces) if main else SEEN
+    pieces, hidden = _without_hidden(pieces, Breadth.MAIN if main else Breadth.SEEN)
+    level = _level_with_content(pieces) if main else Breadth.SEEN
     kept: list[str] = []
     titles: list[str] = []
     title = next((region for region in regions if region.kind == "title" and not region.undrawn), None)
@@ -207,9 +278,11 @@ def select(text: str, *, main: bool) -> Selection:
             left_out.append((region.fate or OUTSIDE, piece))
             if CUT in piece:
                 kept.append(CUT)
-    in_main = main and level == MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    in_main = (
+        main and level == Breadth.MAIN and any(region.kind == "main" and region.fate is None for region in regions)
+    )
     named = " ".join("".join(titles).replace(CUT, " ").split())
-    return Selection("".join(kept), named, tuple(left_out), whole=main and level == SEEN, in_main=in_main)
+    return Selection("".join(kept), named, tuple(left_out), whole=main and level == Breadth.SEEN, in_main=in_main)
 
 
 def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
@@ -218,7 +291,7 @@ def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
     here = Region("page", None, in_section=False, in_svg=False)
     regions = [here]
     pieces = [(here, first)]
-    around = dict.fromkeys(_COUNTED, 0)
+    around = dict.fromkeys(WORDS.counted, 0)
     beyond = 0  # parts around that are not told apart
     for marked in rest:
         mark, piece = marked[:1], marked[1:]
@@ -266,7 +339,7 @@ def _decide(regions: list[Region]) -> None:
     headings = [
         region for region in regions if region.kind == "h1" and region.fate in {None, "header"} and not region.hidden
     ]
-    if headings and not any(region.level == MAIN for region in headings):
+    if headings and not any(region.level == Breadth.MAIN for region in headings):
         for region in headings:
             region.pardon()
         _set_levels(regions)
@@ -295,8 +368,10 @@ def _without_hidden(pieces: list[tuple[Region, str]], level: int) -> tuple[list[
 
 def _level_with_content(pieces: list[tuple[Region, str]]) -> int:
     """The narrowest selection that holds more than next to nothing of what is seen."""
-    narrow = (level for level in (MAIN, UNFRAMED) if not _next_to_nothing(pieces, level, pieces, SEEN))
-    return next(narrow, SEEN)
+    narrow = (
+        level for level in (Breadth.MAIN, Breadth.UNFRAMED) if not _next_to_nothing(pieces, level, pieces, Breadth.SEEN)
+    )
+    return next(narrow, Breadth.SEEN)
 
 
 def _next_to_nothing(
@@ -309,7 +384,7 @@ def _next_to_nothing(
 
 
 def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
-    """How many characters of text a selection holds beside the title, counted up to `most` or a little beyond."""
+    """Counts the characters of a selection beside the title, up to `most` or a little beyond."""
     count = 0
     for region, piece in pieces:
         if region.level <= level and region.kind != "title":
@@ -320,45 +395,35 @@ def _characters(pieces: list[tuple[Region, str]], level: int, most: int) -> int:
     return count
 
 
-# Marks in a parsed page what its attributes say: hidden text, white space that counts, the frame of the content.
+class MarkupPatterns(NamedTuple):
+    """Questions to a tree, and patterns of text and of bytes."""
+
+    hidden: etree.XPath = etree.XPath("//*/@hidden")
+    style: etree.XPath = etree.XPath("//*/@style")
+    role: etree.XPath = etree.XPath("//*/@role")
+    styles: etree.XPath = etree.XPath("//*/@style", smart_strings=False)
+    in_article: etree.XPath = etree.XPath("boolean(ancestor::article)")
+    of_page: etree.XPath = etree.XPath(
+        "not(ancestor::article or ancestor::section or ancestor::main or ancestor::aside or ancestor::nav)"
+    )
+    wide: etree.XPath = etree.XPath(f"boolean(//*[count(*) > {LIMITS.max_siblings}])")
+    unwritable: re.Pattern[str] = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+    style_that_matters: re.Pattern[str] = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
+    space: re.Pattern[str] = re.compile(r"\s")
+    kept_space: re.Pattern[str] = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
+    title: re.Pattern[bytes] = re.compile(rb"<title", re.IGNORECASE)
+    title_end: re.Pattern[bytes] = re.compile(rb"</title", re.IGNORECASE)
+    language: re.Pattern[bytes] = re.compile(
+        rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
+    )
+    noncharacters: re.Pattern[bytes] = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
+    looks_html: re.Pattern[bytes] = re.compile(
+        rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,200}?\?>\s*)?(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
+        re.IGNORECASE | re.DOTALL,
+    )
 
 
-KIND_OF_ROLE = {
-    "main": "main", "article": "article", "navigation": "nav", "doc-toc": "nav", "menu": "menu", "menubar": "menu",
-    "toolbar": "menu", "search": "search", "banner": "banner", "contentinfo": "contentinfo", "complementary": "aside",
-}  # fmt: skip
-KIND_OF_NAME = {
-    **dict.fromkeys(
-        ("breadcrumb", "breadcrumbs", "main-nav", "main-navigation", "mw-navigation", "navbar", "site-nav",
-         "site-navigation", "topnav", "wy-nav-side"), "nav"),
-    **dict.fromkeys(("site-header",), "banner"),
-    **dict.fromkeys(("site-footer",), "contentinfo"),
-    **dict.fromkeys(("sidebar", "sphinxsidebar", "widget-area"), "aside"),
-}  # fmt: skip
-"""Ids and classes that say what an element is."""
-KIND_OF_ID = KIND_OF_NAME | {
-    "header": "banner", "masthead": "banner", "footer": "contentinfo", "colophon": "contentinfo", "nav": "nav",
-    "navigation": "nav", "mw-head": "nav", "mw-panel": "nav", "left-sidebar": "aside", "right-sidebar": "aside",
-}  # fmt: skip
-"""Ids, which a page gives to one element only, may be plainer."""
-CALLOUTS = frozenset(
-    {"admonition", "alert", "attention", "callout", "caution", "danger", "definition", "error", "example", "footnote",
-     "footnote-list", "footnotes", "hint", "important", "info", "note", "notice", "pull-quote", "pullquote", "seealso",
-     "starlight-aside", "success", "tip", "topic", "warning"}
-)  # fmt: skip
-"""Classes of an aside that is part of the text: a note, a warning, a quotation."""
-
-_NAMED = ("div", "ul", "ol", "section", "form")
-_MENUS = frozenset({"ul", "ol", "a", "button"})
-_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_HIDDEN, _STYLE, _ROLE = (etree.XPath(f"//*/@{name}") for name in ("hidden", "style", "role"))
-_STYLES = etree.XPath("//*/@style", smart_strings=False)
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_MATTERS = re.compile("none|hidden|collapse|pre|break-spaces", re.IGNORECASE)
-_IN_ARTICLE = etree.XPath("boolean(ancestor::article)")
-_OF_PAGE = etree.XPath(
-    f"not({' or '.join(f'ancestor::{name}' for name in ('article', 'section', 'main', 'aside', 'nav'))})"
-)
+PATTERNS = MarkupPatterns()
 
 
 def mark(element: Any, kind: str) -> None:
@@ -373,7 +438,7 @@ def mark(element: Any, kind: str) -> None:
 
 def _writable(text: str | None) -> str:
     """The text as the tree takes it: the parser lets characters through that must not be written back."""
-    return _UNWRITABLE.sub("\ufffd", text) if text else ""
+    return PATTERNS.unwritable.sub("\ufffd", text) if text else ""
 
 
 def mark_styles(root: Any) -> None:
@@ -382,19 +447,19 @@ def mark_styles(root: Any) -> None:
     `html` and `body` are never hidden: pages that say so show themselves by a script. What is hidden until found
     (`hidden=until-found`) is like a closed `details`: a reader gets to it.
     """
-    for value in islice(_HIDDEN(root), LIMITS.max_marked):
+    for value in islice(PATTERNS.hidden(root), LIMITS.max_marked):
         if value.strip().lower() != "until-found":
             _mark_below_body(value.getparent(), "hidden")
-    styles = dict.fromkeys(islice(_STYLES(root), LIMITS.max_marked))  # most are written many times
+    styles = dict.fromkeys(islice(PATTERNS.styles(root), LIMITS.max_marked))  # most are written many times
     kinds = {style: kind for style in styles if (kind := _kind_of_style(style))}
     if kinds:
-        for value in islice(_STYLE(root), LIMITS.max_marked):
+        for value in islice(PATTERNS.style(root), LIMITS.max_marked):
             if kind := kinds.get(value):
                 _mark_below_body(value.getparent(), kind)
 
 
 def hides(element: Any) -> bool:
-    """Whether attributes or an inline style of an element hide it from readers."""
+    """Tells whether attributes or an inline style of an element hide it from readers."""
     if element.get("hidden", "until-found").strip().lower() != "until-found":
         return True
     style = element.get("style")
@@ -402,7 +467,7 @@ def hides(element: Any) -> bool:
 
 
 def _kind_of_style(style: str) -> str | None:
-    if not _MATTERS.search(style, 0, LIMITS.max_style):
+    if not PATTERNS.style_that_matters.search(style, 0, LIMITS.max_style):
         return None
     found = _declarations(style)
     if found.get("display") == "none" or found.get("visibility") in {"hidden", "collapse"}:
@@ -442,9 +507,9 @@ def mark_frame(root: Any) -> None:
             headers.append(element)
         elif element.tag == "aside" and _is_callout(element):
             mark(element, "callout")
-    banners = [header for header in headers if _OF_PAGE(header)][:1]  # the others are headers of posts
-    for value in islice(_ROLE(root), LIMITS.max_marked):
-        kind = next((KIND_OF_ROLE[role] for role in _words(value) if role in KIND_OF_ROLE), None)
+    banners = [header for header in headers if PATTERNS.of_page(header)][:1]  # the others are headers of posts
+    for value in islice(PATTERNS.role(root), LIMITS.max_marked):
+        kind = next((WORDS.kind_of_role[role] for role in _words(value) if role in WORDS.kind_of_role), None)
         if kind is not None:
             element = value.getparent()
             has_main = has_main or kind == "main"
@@ -454,21 +519,21 @@ def mark_frame(root: Any) -> None:
     if not has_main:
         banners += _mark_named(root)
     for element in banners[: LIMITS.max_headers]:
-        if next(element.iter("h1"), None) is not None and _OF_PAGE(element):
+        if next(element.iter("h1"), None) is not None and PATTERNS.of_page(element):
             _mark_menus(element)
 
 
 def _is_callout(aside: Any) -> bool:
     role = (aside.get("role") or "").strip().lower()
-    return role == "note" or role.startswith("doc-") or not CALLOUTS.isdisjoint(_words(aside.get("class") or ""))
+    return role == "note" or role.startswith("doc-") or not WORDS.callouts.isdisjoint(_words(aside.get("class") or ""))
 
 
 def _mark_named(root: Any) -> list[Any]:
     """Mark elements by id or class, outside of articles; returns the banners among them."""
     banners = []
-    named = ((element, _kind_by_name(element)) for element in root.iter(*_NAMED))
+    named = ((element, _kind_by_name(element)) for element in root.iter(*WORDS.named))
     for element, kind in islice(((element, kind) for element, kind in named if kind is not None), LIMITS.max_named):
-        if not _IN_ARTICLE(element):
+        if not PATTERNS.in_article(element):
             mark(element, kind)
             if kind == "banner":
                 banners.append(element)
@@ -478,12 +543,12 @@ def _mark_named(root: Any) -> list[Any]:
 def _kind_by_name(element: Any) -> str | None:
     classes = element.get("class")
     kind = _kind_of_classes(classes[: LIMITS.max_class]) if classes else None
-    return kind or KIND_OF_ID.get(element.get("id"))
+    return kind or WORDS.kind_of_id.get(element.get("id"))
 
 
 @lru_cache(4096)
 def _kind_of_classes(classes: str) -> str | None:
-    return next((KIND_OF_NAME[word] for word in _words(classes) if word in KIND_OF_NAME), None)
+    return next((WORDS.kind_of_name[word] for word in _words(classes) if word in WORDS.kind_of_name), None)
 
 
 def _words(text: str) -> list[str]:
@@ -497,51 +562,24 @@ def _mark_menus(header: Any) -> None:
         if not waiting:
             break
         for element in waiting.pop():
-            if element.tag in _MENUS:
+            if element.tag in WORDS.menus:
                 mark(element, "menu")
-            elif element.tag not in _HEADINGS:
+            elif element.tag not in WORDS.headings:
                 waiting.append(element)
 
 
-BLOCKS = (
-    "address", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div", "dl",
-    "dt", "fieldset", "figcaption", "figure", "form", "h2", "h3", "h4", "h5", "h6", "hgroup", "hr", "legend", "li",
-    "menu", "ol", "optgroup", "option", "p", "select", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr",
-    "ul",
-)  # fmt: skip
-"""Elements that begin and end a block of text."""
-PARTS = {
-    **{name: name for name in ("main", "article", "section", "nav", "search", "header", "footer", "aside", "h1")},
-    **dict.fromkeys(("pre", "textarea", "listing", "xmp", "plaintext"), "pre"),
-    "dialog[not(@open)]": "hidden",
-}
-"""Elements that begin and end a block and say what kind of text is inside."""
-INLINE_PARTS = {"title": "title", "svg": "svg", **dict.fromkeys(("desc", "metadata", "defs", "symbol"), "caption")}
-"""Elements that say what kind of text is inside and, in SVG, may stand in the middle of a line."""
-UNSEEN = (
-    "script", "style", "template", "noscript", "iframe", "audio", "video", "canvas", "object", "applet", "noembed",
-    "noframes", "datalist", "rp", "annotation", "annotation-xml",
-)  # fmt: skip
-"""Elements whose text no reader sees: programs, and what stands in where a browser cannot show the element."""
-_TITLE, _TITLE_END = re.compile(rb"<title", re.IGNORECASE), re.compile(rb"</title", re.IGNORECASE)
-_LANGUAGE = re.compile(
-    rb"<html\b[^>]{0,2000}?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,4})[\s\"'/>]", re.IGNORECASE
-)
-WIDE = etree.XPath(f"boolean(//*[count(*) > {LIMITS.max_siblings}])")
-
-
 def _templates() -> str:
-    """What the style sheet writes for each element; elements without a template give the text inside them."""
+    """Returns what the style sheet writes for each element; elements without a template give the text inside them."""
     inside = "<xsl:apply-templates/>"
-    blocks = {"|".join(BLOCKS): (CUT, CUT), "title": (OPEN["title"] + CUT, CUT + CLOSE["title"])}
-    blocks |= {name: (CUT + OPEN[kind], CLOSE[kind] + CUT) for name, kind in PARTS.items()}
-    blocks |= {name: (OPEN[kind], CLOSE[kind]) for name, kind in INLINE_PARTS.items() if name != "title"}
+    blocks = {"|".join(WORDS.blocks): (CUT, CUT), "title": (OPEN["title"] + CUT, CUT + CLOSE["title"])}
+    blocks |= {name: (CUT + OPEN[kind], CLOSE[kind] + CUT) for name, kind in WORDS.parts.items()}
+    blocks |= {name: (OPEN[kind], CLOSE[kind]) for name, kind in WORDS.inline_parts.items() if name != "title"}
     written = [
         f'<xsl:template match="{name}"><xsl:text>{before}</xsl:text>{inside}<xsl:text>{after}</xsl:text></xsl:template>'
         for name, (before, after) in blocks.items()
     ]
     shadow = f'<xsl:template match="template[@shadowrootmode]">{inside}</xsl:template>'  # which browsers do show
-    return "".join(written) + f'<xsl:template match="{"|".join(UNSEEN)}"/>' + shadow
+    return "".join(written) + f'<xsl:template match="{"|".join(WORDS.unseen)}"/>' + shadow
 
 
 # A style sheet walks the tree several times faster than Python does.
@@ -551,26 +589,17 @@ _TEXT = etree.XSLT(
         <xsl:output method="text" encoding="utf-8"/>{_templates()}</xsl:stylesheet>"""
     )
 )
-_NONCHARACTERS = re.compile(rb"\xef\xb7[\x90-\xaf]")  # U+FDD0 to U+FDEF in UTF-8
-_SPACE = re.compile(r"\s")
-_KEPT = re.compile(f"[{''.join(KEPT_SPACES.values())}]")
-_HTML_TYPES = {"text/html", "application/xhtml+xml"}
-_UNTOLD = {None, "text/plain", "application/octet-stream", "unknown/unknown"}
-_LOOKS_HTML = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml.{0,200}?\?>\s*)?(?:<!--.{0,500}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 def is_html(body: bytes, content_type: str | None) -> bool:
-    """Whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
+    """Tells whether a body is HTML, as declared, or by its beginning where plain text is declared, or nothing."""
     kind = media_type(content_type)
-    return kind in _HTML_TYPES or (kind in _UNTOLD and _LOOKS_HTML.match(body) is not None)
+    return kind in WORDS.html_types or (kind in WORDS.untold_types and PATTERNS.looks_html.match(body) is not None)
 
 
 @dataclass(frozen=True)
 class PageText:
-    """What of a page is compared."""
+    """The text of a page that is compared."""
 
     blocks: list[str]
     whole: bool = False
@@ -585,7 +614,7 @@ class PageText:
 
     @cached_property
     def left_out(self) -> dict[str, int]:
-        """How many blocks of text were left out, by the kind of element they are in."""
+        """Returns how many blocks of text were left out, by the kind of element they are in."""
         counts: Counter[str] = Counter()
         for kind, piece in self._pieces:
             counts[kind] += sum(1 for block in piece.split(CUT, LIMITS.max_cuts) if block.strip())
@@ -595,9 +624,9 @@ class PageText:
 def page_title(body: bytes, content_type: str | None) -> str | None:
     """The title of a page, from its first kilobytes: white space evened out, cut where it is very long."""
     start = body[: LIMITS.title_bytes]
-    opened = _TITLE.search(start)
+    opened = PATTERNS.title.search(start)
     begin = 0 if opened is None else start.find(b">", opened.end()) + 1
-    ended = _TITLE_END.search(start, begin) if begin else None
+    ended = PATTERNS.title_end.search(start, begin) if begin else None
     if ended is None or not is_html(body, content_type):
         return None
     text = start[begin : ended.start()].decode(encoding_of(start, content_type), "replace")
@@ -607,7 +636,7 @@ def page_title(body: bytes, content_type: str | None) -> str | None:
 
 def page_language(body: bytes, content_type: str | None) -> str | None:
     """The language that a page says it is in, as `de-AT`."""
-    found = _LANGUAGE.search(body[: LIMITS.title_bytes])
+    found = PATTERNS.language.search(body[: LIMITS.title_bytes])
     return found[1].decode() if found is not None and is_html(body, content_type) else None
 
 
@@ -656,7 +685,7 @@ def parsed_page(body: bytes, content_type: str | None, rule: DigestRule) -> Any 
     if not is_readable(data, selected=bool(rule.selectors)):
         return None
     root = _parse(data, deep=not rule.selectors)
-    if root is None or (any(one.counts_siblings for one in rule.selectors) and WIDE(root)):
+    if root is None or (any(one.counts_siblings for one in rule.selectors) and PATTERNS.wide(root)):
         return None
     for selector in rule._selectors:
         for element in selector.find(root):
@@ -677,7 +706,7 @@ def _as_utf8(body: bytes, content_type: str | None) -> bytes:
         body = body.decode(encoding, "replace").encode("utf-8", "replace")
     if body.isascii() or b"\xef\xb7" not in body:
         return body
-    return _NONCHARACTERS.sub("\ufffd".encode(), body)
+    return PATTERNS.noncharacters.sub("\ufffd".encode(), body)
 
 
 def _parse(data: bytes, *, deep: bool) -> Any | None:
@@ -724,7 +753,7 @@ def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
         formatted = False
         if not block.isprintable() or "  " in block:
             block = _evened(block)
-            if formatted := _KEPT.search(block) is not None:
+            if formatted := PATTERNS.kept_space.search(block) is not None:
                 block = _with_spaces(block)
         if texts:
             block = erase(texts, block)
@@ -740,7 +769,7 @@ def _evened(text: str) -> str:
     stretches: list[str] = []
     start = 0
     while start < len(text):
-        space = _SPACE.search(text, start + LIMITS.evened_at_once)
+        space = PATTERNS.space.search(text, start + LIMITS.evened_at_once)
         end = space.start() if space else len(text)
         if stretch := " ".join(text[start:end].split()):
             stretches.append(stretch)

@@ -18,11 +18,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from lxml import etree
 
-from crawld.read.page.markup import CALLOUTS, UNSEEN, hides, parsed_page
+from crawld.read.page.markup import PATTERNS, WORDS, hides, parsed_page
 from crawld.read.page.rules import DigestRule
 
 
@@ -30,77 +30,86 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
-_CONTROLS = ("button", "select", "input", "textarea", "option", "dialog", "menu", "progress", "meter", "map")
-_UNREAD = (*(tag for tag in UNSEEN if tag not in {"rp", "template"}), "template", *_CONTROLS, "svg", "link", "meta")
-_INLINE = _words(
-    """
-    a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math nobr picture q rb
-    rp rt ruby s samp small source span strike strong sub sup time tt u var wbr
-    """
-)
-_KEPT_WHOLE = frozenset({"html", "body", "main", "article", "pre", "code", "table", "tbody", "thead", "tr", "td", "th"})
-_FRAME_ROLES = _words(
-    """
-    navigation doc-toc menu menubar toolbar search banner contentinfo complementary dialog alertdialog tablist
-    button
-    """
-)
-_NOISE = _words(
-    """
-    nav navbar navigation navbox subnav topnav sitenav menu submenu breadcrumb breadcrumbs crumbs sidebar
-    sidebars aside rail footer masthead topbar toolbar cookie cookies consent gdpr newsletter subscribe
-    subscription signup share sharing sharebar social socials addthis sharedaddy related recommended
-    recommendations suggested trending popular promo promotion advert advertisement ad ads adsense sponsored
-    sponsor banner outbrain taboola pagination pager paginator paging toc tocify skip skiplink screenreader
-    popup modal overlay lightbox widget widgets editsection catlinks printfooter jumplink headerlink permalink
-    hatnote noprint feedback rating ratings authorbox authorbio tagcloud tags taglist langlinks interlanguage
-    copyright legal disqus login signin searchform searchbox dropdown backtotop tooltip prevnext byline dateline
-    noscript announcement announcebar infolinks usermenu metabox mbox postmeta cta teasers upsell crosssell
-    hero-nav statusbar clipboard
-    """
-)
-"""Words of ids and classes that stand on no content."""
-_NOISE_NAMES = _words(
-    """
-    hidden postprofile sr-only visually-hidden screen-reader-text post-meta entry-meta article-meta
-    edit-page-link author-bio author-box about-author read-next more-stories you-may-also-like post-navigation
-    post-nav nav-links next-prev page-actions site-header site-footer page-footer post-footer entry-footer
-    article-footer rst-versions rst-footer-buttons wy-breadcrumbs theme-doc-footer mw-jump-link post-tags
-    entry-tags tag-list user-info user-signature post-signature signature vote-cell post-menu back-to-top
-    last-updated edit-this-page on-this-page table-of-contents theme-edit-this-page related-posts also-bought
-    size-guide mw-indicators site-notice sitenotice siteSub contentSub jump-to-nav read-more readmore print-only
-    theme-doc-toc-mobile in-this-section skip-to-content post-info meta-info quick-links
-    """
-)
-_GUTTERS = frozenset({"linenos", "gutter", "lineno", "linenodiv", "line-numbers-rows", "rouge-gutter", "hljs-ln-n"})
-"""Line numbers beside code."""
-_COMMENTS = _words(
-    """
-    comments commentlist comment-list comment-section comments-area respond disqus_thread comment-respond
-    comment-thread comments-section comments-list comment-form post-comments
-    """
-)
-_CONTENT_NAMES = _words(
-    """
-    mw-parser-output markdown-body entry-content post-content article-content article-body articlebody post-body
-    story-body story-content theme-doc-markdown rst-content s-prose postbody td-content sl-markdown-content
-    vp-doc content-body page-content body-text article__body article__content entry post-text main-content
-    product-description messagebody
-    """
-)
-"""Names of elements that hold a text and nothing else: lists of links in them belong to it."""
-_PERMALINKS = frozenset({"", "#", "¶", "§", "🔗", "\u200b", "permalink", "link", "anchor", "[edit]", "[link]"})
-"""Texts of links from a heading to itself."""
-_WORD = re.compile(r"[A-Za-z]+?(?=[^A-Za-z]|[A-Z][a-z]|$)")
-_SENTENCE = re.compile(r"[.!?…](?:[\s\"'”’»)\]]|$)|[。！？．।؟။]")
-_WIDE_LETTERS = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""Of scripts that need a third of the letters for the same text, or set no spaces between words."""
+class ReaderWords(NamedTuple):
+    """Tags, roles, ids, classes and texts that tell content from what stands around it."""
+
+    unread: frozenset[str] = frozenset(WORDS.unseen) - {"rp"} | _words(
+        "button select input textarea option dialog menu progress meter map svg link meta"
+    )
+    inline: frozenset[str] = _words(
+        """
+        a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math nobr picture q rb
+        rp rt ruby s samp small source span strike strong sub sup time tt u var wbr
+        """
+    )
+    kept_whole: frozenset[str] = _words("html body main article pre code table tbody thead tr td th")
+    frame_roles: frozenset[str] = _words(
+        """
+        navigation doc-toc menu menubar toolbar search banner contentinfo complementary dialog alertdialog tablist
+        button
+        """
+    )
+    noise: frozenset[str] = _words(
+        """
+        nav navbar navigation navbox subnav topnav sitenav menu submenu breadcrumb breadcrumbs crumbs sidebar
+        sidebars aside rail footer masthead topbar toolbar cookie cookies consent gdpr newsletter subscribe
+        subscription signup share sharing sharebar social socials addthis sharedaddy related recommended
+        recommendations suggested trending popular promo promotion advert advertisement ad ads adsense sponsored
+        sponsor banner outbrain taboola pagination pager paginator paging toc tocify skip skiplink screenreader
+        popup modal overlay lightbox widget widgets editsection catlinks printfooter jumplink headerlink permalink
+        hatnote noprint feedback rating ratings authorbox authorbio tagcloud tags taglist langlinks interlanguage
+        copyright legal disqus login signin searchform searchbox dropdown backtotop tooltip prevnext byline dateline
+        noscript announcement announcebar infolinks usermenu metabox mbox postmeta cta teasers upsell crosssell
+        hero-nav statusbar clipboard
+        """
+    )
+    """Words of ids and classes that stand on no content."""
+    noise_names: frozenset[str] = _words(
+        """
+        hidden postprofile sr-only visually-hidden screen-reader-text post-meta entry-meta article-meta
+        edit-page-link author-bio author-box about-author read-next more-stories you-may-also-like post-navigation
+        post-nav nav-links next-prev page-actions site-header site-footer page-footer post-footer entry-footer
+        article-footer rst-versions rst-footer-buttons wy-breadcrumbs theme-doc-footer mw-jump-link post-tags
+        entry-tags tag-list user-info user-signature post-signature signature vote-cell post-menu back-to-top
+        last-updated edit-this-page on-this-page table-of-contents theme-edit-this-page related-posts also-bought
+        size-guide mw-indicators site-notice sitenotice siteSub contentSub jump-to-nav read-more readmore print-only
+        theme-doc-toc-mobile in-this-section skip-to-content post-info meta-info quick-links
+        """
+    )
+    gutters: frozenset[str] = _words("linenos gutter lineno linenodiv line-numbers-rows rouge-gutter hljs-ln-n")
+    """Line numbers beside code."""
+    comments: frozenset[str] = _words(
+        """
+        comments commentlist comment-list comment-section comments-area respond disqus_thread comment-respond
+        comment-thread comments-section comments-list comment-form post-comments
+        """
+    )
+    content_names: frozenset[str] = _words(
+        """
+        mw-parser-output markdown-body entry-content post-content article-content article-body articlebody post-body
+        story-body story-content theme-doc-markdown rst-content s-prose postbody td-content sl-markdown-content
+        vp-doc content-body page-content body-text article__body article__content entry post-text main-content
+        product-description messagebody
+        """
+    )
+    """Names of elements that hold a text and nothing else: lists of links in them belong to it."""
+    permalinks: frozenset[str] = frozenset(
+        {"", "#", "¶", "§", "🔗", "\u200b", "permalink", "link", "anchor", "[edit]", "[link]"}
+    )
+    """Texts of links from a heading to itself."""
+    word: re.Pattern[str] = re.compile(r"[A-Za-z]+?(?=[^A-Za-z]|[A-Z][a-z]|$)")
+    sentence: re.Pattern[str] = re.compile(r"[.!?…](?:[\s\"'”’»)\]]|$)|[。！？．।؟။]")
+    wide_letters: re.Pattern[str] = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+    """Of scripts that need a third of the letters for the same text, or set no spaces between words."""
+    may_control: re.Pattern[bytes] = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#|\xef\xbf[\xbe\xbf]")
+
+
+NAMES = ReaderWords()
 
 
 @dataclass(frozen=True)
 class ReaderLimits:
-    """Where a step stops, or is given up."""
+    """Bounds at which a step stops, or is given up."""
 
     min_characters: int = 25  # a selection with less text than this is none
     min_share: float = 0.02  # or with less than this share of what is seen
@@ -116,7 +125,7 @@ LIMITS = ReaderLimits()
 
 @dataclass(slots=True)
 class _Weight:
-    """How much text an element holds: characters, those in links, and those of prose."""
+    """Text that an element holds: characters, those in links, and those of prose."""
 
     own: int = 0  # in its own lines, outside links
     characters: int = 0
@@ -130,20 +139,16 @@ class _Weight:
         self.characters += letters
 
 
-_MAY_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|&#|\xef\xbf[\xbe\xbf]")
-_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-
-
 def _drop_controls(root: Any) -> None:
     """Take out the characters that the parser reads and refuses to write: no reader sees them."""
     for element in root.iter(etree.Element):
-        if element.text and _UNWRITABLE.search(element.text):
-            element.text = _UNWRITABLE.sub("", element.text)
-        if element.tail and _UNWRITABLE.search(element.tail):
-            element.tail = _UNWRITABLE.sub("", element.tail)
+        if element.text and PATTERNS.unwritable.search(element.text):
+            element.text = PATTERNS.unwritable.sub("", element.text)
+        if element.tail and PATTERNS.unwritable.search(element.tail):
+            element.tail = PATTERNS.unwritable.sub("", element.tail)
         for name, value in element.attrib.items():
-            if _UNWRITABLE.search(value):
-                element.set(name, _UNWRITABLE.sub("", value))
+            if PATTERNS.unwritable.search(value):
+                element.set(name, PATTERNS.unwritable.sub("", value))
 
 
 def main_tree(
@@ -159,11 +164,11 @@ def main_tree(
     root = parsed_page(body, content_type, rule)
     if root is None or sum(1 for _ in root.iter()) > LIMITS.max_elements:
         return None
-    if _MAY_CONTROL.search(body):
+    if NAMES.may_control.search(body):
         _drop_controls(root)
     page = next(root.iter("body"), root)
     chosen = rule._only.find(root) if rule._only is not None else []
-    _drop_all(element for element in page.iter(*_UNREAD) if not _shadow(element))
+    _drop_all(element for element in page.iter(*NAMES.unread) if not _shadow(element))
     _drop_all(one for one in page.iter("td", "div", "span", "pre", "a") if _is_gutter(one))
     _drop_hidden(page)
     _drop_permalinks(page)
@@ -213,7 +218,7 @@ def _drop_all(elements: Iterable[Any]) -> None:
 
 def _is_gutter(element: Any) -> bool:
     classes = element.get("class")
-    return classes is not None and not _GUTTERS.isdisjoint(classes.split())
+    return classes is not None and not NAMES.gutters.isdisjoint(classes.split())
 
 
 def _shadow(element: Any) -> bool:
@@ -233,11 +238,11 @@ def _drop_hidden(page: Any) -> None:
 
 def _drop_permalinks(page: Any) -> None:
     """Take out the links to themselves that many themes put into headings; what they name becomes the heading's id."""
-    for heading in page.iter(*HEADINGS):
+    for heading in page.iter(*WORDS.headings):
         for link in list(heading.iter("a")):
             text = text_of(link)
             alone = text and text == text_of(heading)
-            if text.lower() in _PERMALINKS and not alone and next(link.iter("img"), None) is None:
+            if text.lower() in NAMES.permalinks and not alone and next(link.iter("img"), None) is None:
                 name = link.get("id") or link.get("name") or (link.get("href") or "").partition("#")[2]
                 if name and not heading.get("id"):
                     heading.set("id", name)
@@ -270,7 +275,7 @@ def _drop_frame(page: Any) -> None:
 
 
 def _may_go(weight: _Weight, whole: _Weight) -> bool:
-    """Whether enough stays without a part."""
+    """Tells whether enough stays without a part."""
     return (
         weight.prose <= LIMITS.frame_share * whole.prose
         or weight.characters <= 0.5 * whole.characters
@@ -314,7 +319,7 @@ def _keep_heading(element: Any) -> None:
 def _kind(element: Any) -> str | None:
     """`frame` or `comments` for an element that tag, role or name say is no content."""
     tag = element.tag
-    if not isinstance(tag, str) or tag in _KEPT_WHOLE or tag in HEADINGS:
+    if not isinstance(tag, str) or tag in NAMES.kept_whole or tag in WORDS.headings:
         return None
     role = (element.get("role") or "").strip().lower()
     names = element.get("class") or ""
@@ -325,8 +330,8 @@ def _kind(element: Any) -> str | None:
     if tag == "aside":
         return None if _is_callout(role, names) else "frame"
     if tag in {"header", "footer"}:
-        return "frame" if role in _FRAME_ROLES or _of_page(element) or tag == "footer" else None
-    if role in _FRAME_ROLES:
+        return "frame" if role in NAMES.frame_roles or _of_page(element) or tag == "footer" else None
+    if role in NAMES.frame_roles:
         return "frame"
     name = element.get("id") or ""
     if not names and not name:
@@ -338,14 +343,14 @@ def _kind(element: Any) -> str | None:
 def _kind_of_names(classes: str, name: str) -> str | None:
     names = [*classes.split(), *([name] if name else [])]
     lowered = {one.lower() for one in names}
-    if lowered & _COMMENTS:
+    if lowered & NAMES.comments:
         return "comments"
-    if lowered & _CONTENT_NAMES or lowered & CALLOUTS or any("admonition" in one for one in lowered):
+    if lowered & NAMES.content_names or lowered & WORDS.callouts or any("admonition" in one for one in lowered):
         return None
-    if lowered & _NOISE_NAMES:
+    if lowered & NAMES.noise_names:
         return "frame"
     for one in names:
-        words = [word.lower() for word in _WORD.findall(one)]
+        words = [word.lower() for word in NAMES.word.findall(one)]
         if {"comment", "comments"} & set(words) and words[0] not in {"no", "has", "icon"}:
             return "comments"
         # `no-sidebar`, `has-toc`, `with-menu`, `layout-sidebar` and utilities such as `md:hidden` name a state.
@@ -364,13 +369,13 @@ def _kind_of_names(classes: str, name: str) -> str | None:
             "without",
         }:
             continue
-        if (words[0] in _NOISE or words[-1] in _NOISE) and "content" not in words and "wrapper" not in words:
+        if (words[0] in NAMES.noise or words[-1] in NAMES.noise) and "content" not in words and "wrapper" not in words:
             return "frame"
     return None
 
 
 def _is_callout(role: str, names: str) -> bool:
-    return role == "note" or role.startswith("doc-") or not CALLOUTS.isdisjoint(names.lower().split())
+    return role == "note" or role.startswith("doc-") or not WORDS.callouts.isdisjoint(names.lower().split())
 
 
 def _of_page(element: Any) -> bool:
@@ -396,7 +401,7 @@ def _weigh(top: Any) -> dict[Any, _Weight]:
         tag = element.tag
         if tag == "a":
             weight.linked, weight.links = weight.characters, 1
-        elif tag not in _INLINE:
+        elif tag not in NAMES.inline:
             weight.prose += _prose(element, weight)
         parent = element.getparent()
         if element is not top and parent is not None:
@@ -405,7 +410,7 @@ def _weigh(top: Any) -> dict[Any, _Weight]:
             above.linked += weight.linked
             above.links += weight.links
             above.prose += weight.prose
-            if tag in _INLINE:
+            if tag in NAMES.inline:
                 above.own += weight.characters - weight.linked
     return weights
 
@@ -422,13 +427,13 @@ def _prose(element: Any, weight: _Weight) -> float:
 
 
 def _has_sentence(element: Any) -> bool:
-    """Whether a sentence ends in the element's own lines."""
-    if element.text and _SENTENCE.search(element.text):
+    """Tells whether a sentence ends in the element's own lines."""
+    if element.text and NAMES.sentence.search(element.text):
         return True
     for below in element:
-        if below.tail and _SENTENCE.search(below.tail):
+        if below.tail and NAMES.sentence.search(below.tail):
             return True
-        if below.tag in _INLINE and below.tag != "a" and any(map(_SENTENCE.search, below.itertext())):
+        if below.tag in NAMES.inline and below.tag != "a" and any(map(NAMES.sentence.search, below.itertext())):
             return True
     return False
 
@@ -436,7 +441,7 @@ def _has_sentence(element: Any) -> bool:
 def _letters(text: str) -> int:
     count = len(text) if text.isalnum() else len(" ".join(text.split()))
     if count and not text.isascii():
-        count += 2 * len(_WIDE_LETTERS.findall(text))
+        count += 2 * len(NAMES.wide_letters.findall(text))
     return count
 
 
@@ -470,7 +475,11 @@ def _descended(element: Any, weights: dict[Any, _Weight]) -> Any:
     while element.tag not in {"pre", "table", "ul", "ol", "dl", "p", "blockquote"} and not _is_content(element):
         whole = weights[element].prose
         heaviest = max((one for one in element if one in weights), key=lambda one: weights[one].prose, default=None)
-        if heaviest is None or heaviest.tag in _INLINE or heaviest.tag in {"p", "pre", "ul", "ol", "dl", "blockquote"}:
+        if (
+            heaviest is None
+            or heaviest.tag in NAMES.inline
+            or heaviest.tag in {"p", "pre", "ul", "ol", "dl", "blockquote"}
+        ):
             break
         if whole <= 0 or weights[heaviest].prose < LIMITS.holds * whole:
             break
@@ -481,7 +490,7 @@ def _descended(element: Any, weights: dict[Any, _Weight]) -> Any:
 
 
 def _goes_on_beside(element: Any, heaviest: Any, weights: dict[Any, _Weight]) -> bool:
-    """Whether siblings of the same kind as the heaviest child hold prose, too: they are parts of one text."""
+    """Tells whether siblings of the same kind as the heaviest child hold prose, too: they are parts of one text."""
     like = [weights[one] for one in element if one.tag == heaviest.tag and one.get("class") == heaviest.get("class")]
     if heaviest.tag == "section":
         return sum(1 for one in like if one.characters > 20 and not _mostly_links(one)) > 1
@@ -492,7 +501,7 @@ def _is_content(element: Any) -> bool:
     if element.get("itemprop") == "articleBody":
         return True
     names = {*(element.get("class") or "").lower().split(), (element.get("id") or "").lower()}
-    return not names.isdisjoint(_CONTENT_NAMES)
+    return not names.isdisjoint(NAMES.content_names)
 
 
 def _with_siblings(main: Any, weights: dict[Any, _Weight], page: Any) -> list[Any]:
@@ -502,15 +511,15 @@ def _with_siblings(main: Any, weights: dict[Any, _Weight], page: Any) -> list[An
         return [main]
     if _is_content(main):
         before = main.getprevious()
-        return [before, main] if before is not None and before.tag in HEADINGS else [main]
+        return [before, main] if before is not None and before.tag in WORDS.headings else [main]
     within = any(above.tag in {"main", "article"} for above in main.iterancestors())
     return [one for one in parent if one is main or (one in weights and _goes_along(one, main, weights, within=within))]
 
 
 def _goes_along(one: Any, main: Any, weights: dict[Any, _Weight], *, within: bool) -> bool:
-    """Whether a sibling of the main element is a piece of the same text; `within`: in a main part the page declares."""
+    """Tells whether a sibling of the main element continues its text; `within`: in a declared main part."""
     weight = weights[one]
-    if one.tag in HEADINGS:
+    if one.tag in WORDS.headings:
         return True
     if weight.linked > 0.3 * max(weight.characters, 1):
         return False
@@ -551,11 +560,16 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
         return
     elements = [one for one in content.iter() if one is not content and one in weights]
     order = {element: number for number, element in enumerate(elements)}
-    prose = [order[one] for one in elements if one.tag not in _INLINE and _own_prose(one, weights[one])]
+    prose = [order[one] for one in elements if one.tag not in NAMES.inline and _own_prose(one, weights[one])]
     first, last = (prose[0], prose[-1]) if prose else (0, len(elements))
     for element in elements:
         weight = weights[element]
-        if element.tag in _INLINE or element.tag in HEADINGS or element.getparent() is None or not weight.links:
+        if (
+            element.tag in NAMES.inline
+            or element.tag in WORDS.headings
+            or element.getparent() is None
+            or not weight.links
+        ):
             continue
         plain = weight.characters - weight.linked
         menu = element.tag == "td" and weight.links > 3 and plain < 20  # of a table that lays out the page
@@ -573,14 +587,14 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
 
 
 def _is_row(element: Any, weight: _Weight) -> bool:
-    """Whether a block is a row of short links and nothing else: reply, share, report."""
-    if element.tag not in {"div", "p"} or weight.links < 2 or any(below.tag not in _INLINE for below in element):
+    """Tells whether a block is a row of short links and nothing else: reply, share, report."""
+    if element.tag not in {"div", "p"} or weight.links < 2 or any(below.tag not in NAMES.inline for below in element):
         return False
     return weight.characters - weight.linked < 3 * weight.links and weight.linked < 15 * weight.links
 
 
 def _is_box(element: Any, weight: _Weight) -> bool:
-    """Whether a named block is a label and some links: other articles. Parts of a text have an anchor or a heading."""
+    """Tells whether a named block is a label and some links; parts of a text have an anchor or a heading."""
     if element.tag not in {"div", "section"} or not element.get("class") or element.get("id") or weight.links < 2:
         return False
     plain = weight.characters - weight.linked
@@ -600,7 +614,7 @@ def _drop_shared(content: Any, is_frame: Callable[[str], bool]) -> None:
         return
     own = [at for at, one in enumerate(shared) if not one]
     for at, (element, text) in enumerate(blocks):
-        if not shared[at] or element.tag in HEADINGS or _in_heading(element):
+        if not shared[at] or element.tag in WORDS.headings or _in_heading(element):
             continue
         linked = sum(len(text_of(link)) for link in element.iter("a"))
         if at < own[0] or at > own[-1] or linked > 0.5 * len(text):
@@ -608,14 +622,14 @@ def _drop_shared(content: Any, is_frame: Callable[[str], bool]) -> None:
 
 
 def _is_leaf(element: Any) -> bool:
-    """Whether an element is a block of text: it has words of its own, and no blocks in it."""
-    if not isinstance(element.tag, str) or element.tag in _INLINE:
+    """Tells whether an element is a block of text: it has words of its own, and no blocks in it."""
+    if not isinstance(element.tag, str) or element.tag in NAMES.inline:
         return False
-    return not any(isinstance(below.tag, str) and below.tag not in _INLINE for below in element.iterdescendants())
+    return not any(isinstance(below.tag, str) and below.tag not in NAMES.inline for below in element.iterdescendants())
 
 
 def _in_heading(element: Any) -> bool:
-    return any(above.tag in HEADINGS for above in element.iterancestors())
+    return any(above.tag in WORDS.headings for above in element.iterancestors())
 
 
 def text_of(element: Any) -> str:
@@ -627,10 +641,10 @@ def _drop_lone_headings(content: Any) -> None:
     """Take out headings at the end that nothing follows: they named what was taken out."""
     elements = [one for one in content.iter() if isinstance(one.tag, str)]
     for element in reversed(elements):
-        if element.tag in HEADINGS and element.tag != "h1":
+        if element.tag in WORDS.headings and element.tag != "h1":
             if element.getparent() is not None:
                 drop(element)
-        elif _has_words(element) if element.tag not in _INLINE else _is_shown(element):
+        elif _has_words(element) if element.tag not in NAMES.inline else _is_shown(element):
             return
 
 
@@ -642,7 +656,7 @@ def _has_words(element: Any) -> bool:
     texts = [element.text, *(below.tail for below in element)]
     if any(text and text.strip() for text in texts):
         return True
-    return any(below.tag in _INLINE and text_of(below) for below in element)
+    return any(below.tag in NAMES.inline and text_of(below) for below in element)
 
 
 # -- step 4: the heading of the page --------------------------------------------------------------------------------
@@ -670,7 +684,7 @@ def _page_heading(root: Any, page: Any) -> Any | None:
 
 
 def _names_site(heading: Any) -> bool:
-    """Whether a heading is the link to the front page that sites have at the top."""
+    """Tells whether a heading is the link to the front page that sites have at the top."""
     links = list(heading.iter("a"))
     inside = heading.getparent()
     links += [inside] if inside is not None and inside.tag == "a" else []
@@ -734,7 +748,7 @@ def _pieces(content: Any) -> Iterator[tuple[str, str]]:
             yield tail, "end"
         else:
             cell = element.tag in {"td", "th"} and _is_leaf(element)  # a row of plain cells is a line
-            breaks = "" if cell or element.tag in _INLINE else "end"
+            breaks = "" if cell or element.tag in NAMES.inline else "end"
             yield f"{' ' if cell else ''}{element.text or ''}", breaks
             waiting.append((element, breaks))
             waiting += [(child, None) for child in reversed(element)]

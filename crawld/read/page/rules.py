@@ -159,7 +159,7 @@ class DigestRule:
         return self._selectors if self._only is None else (*self._selectors, self._only)
 
     def fits(self, url: str) -> bool:
-        """Whether the rule is for that URL."""
+        """Tells whether the rule is for that URL."""
         return self._fits(url)
 
 
@@ -192,6 +192,8 @@ class DigestRules:
 
     def __call__(self, url: str) -> DigestRule:
         """The rule for a URL, with what is marked; where bytes are compared, nothing can be left out."""
+        if not self.rules and not self.marks:
+            return DEFAULT_RULE
         rule = rule_for(self.rules, url)
         if not self.marks or rule.mode == "raw":
             return rule

@@ -1,4 +1,4 @@
-"""What a worker gives up before it reads foreign bytes: files, sockets, processes, other processes' memory.
+"""Rights that a worker gives up before it reads foreign bytes: files, sockets, processes, other processes' memory.
 
 A parser that can be made to run an attacker's code runs it here, so here there must be nothing to take. Three layers,
 each where the kernel has it: a seccomp filter that lets pass the few calls that computing needs and refuses all others;
@@ -7,6 +7,7 @@ processes for a user who is not root, and an end with the process that forked it
 """
 
 import ctypes
+import mmap
 import os
 import platform
 import resource
@@ -15,18 +16,52 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
-SECCOMP_MODE_FILTER = 2
-SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW = 0x80000000, 0x7FFF0000
-SECCOMP_RET_EPERM = 0x00050000 | 1
-LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF = 444, 446
-LANDLOCK_CREATE_RULESET_VERSION = 1
-_LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06  # of classic BPF: load a word, jumps, return
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in struct seccomp_data
-PROT_EXEC = 4
-X32 = 0x40000000
-"""Calls of the x32 interface, which share the architecture of x86_64."""
+
+class Prctl(IntEnum):
+    """Options of prctl(2), and the mode in which it takes a filter."""
+
+    SET_PDEATHSIG = 1
+    SET_DUMPABLE = 4
+    SET_SECCOMP = 22
+    SET_NO_NEW_PRIVS = 38
+    SECCOMP_MODE_FILTER = 2
+
+
+class Landlock(IntEnum):
+    """System calls of Landlock, and the flag that asks for its version."""
+
+    CREATE_RULESET = 444
+    RESTRICT_SELF = 446
+    CREATE_RULESET_VERSION = 1
+
+
+class Bpf(IntEnum):
+    """Instructions of classic BPF: load a word, jumps, return."""
+
+    LD = 0x20
+    JEQ = 0x15
+    JGE = 0x35
+    JSET = 0x45
+    RET = 0x06
+
+
+class SeccompData(IntEnum):
+    """Offsets in struct seccomp_data, and the bit of calls of x32, which share the architecture of x86_64."""
+
+    NUMBER = 0
+    ARCHITECTURE = 4
+    ARGUMENTS = 16
+    X32 = 0x40000000
+
+
+class SeccompVerdict(IntEnum):
+    """Verdicts of a filter on a call."""
+
+    KILL_PROCESS = 0x80000000
+    ALLOW = 0x7FFF0000
+    EPERM = 0x00050000 | 1
 
 
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -49,7 +84,7 @@ OWN_PROCESS = {"kill": (62, 129), "tgkill": (234, 131)}
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Which layers of the kernel confine a worker."""
+    """Layers of the kernel that confine a worker."""
 
     seccomp: bool = False
     landlock: bool = False
@@ -85,9 +120,9 @@ def give_up_rights(keep: int) -> None:
                 os.close(descriptor)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    _prctl(PR_SET_DUMPABLE, 0)
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(Prctl.SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(Prctl.SET_DUMPABLE, 0)
+    _prctl(Prctl.SET_NO_NEW_PRIVS, 1)
 
 
 def confine(wanted: Confinement) -> Confinement:
@@ -100,17 +135,17 @@ def confine(wanted: Confinement) -> Confinement:
 
 def _landlock() -> bool:
     """Handle every right that this kernel knows of, and grant none; False where there is no Landlock."""
-    version = _libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_CREATE_RULESET_VERSION)
+    version = _libc.syscall(Landlock.CREATE_RULESET, None, 0, Landlock.CREATE_RULESET_VERSION)
     if version < 1:
         return False
     files = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)) - 1
     attributes = struct.pack("=QQQ", files, 0b11, 0b11)  # files; TCP; sockets by abstract name, signals
     size = 8 if version < 4 else 16 if version < 6 else 24
-    rules = _libc.syscall(LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    rules = _libc.syscall(Landlock.CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     if rules < 0:
         return False
     try:
-        return not _libc.syscall(LANDLOCK_RESTRICT_SELF, rules, 0)
+        return not _libc.syscall(Landlock.RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
 
@@ -124,7 +159,7 @@ def _seccomp() -> bool:
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     try:
-        _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, _address_of(head))
+        _prctl(Prctl.SET_SECCOMP, Prctl.SECCOMP_MODE_FILTER, _address_of(head))
     except OSError:
         return False
     return True
@@ -138,30 +173,30 @@ def _filter(machine: str, process: int) -> bytes:
     """The filter as a program of classic BPF. Each case ends with a verdict, so that no jump is long."""
     at = list(AUDIT).index(machine)
     steps = [
-        (_LD, 0, 0, _ARCHITECTURE),
-        (_JEQ, 1, 0, AUDIT[machine]),
-        (_RET, 0, 0, SECCOMP_RET_KILL_PROCESS),
-        (_LD, 0, 0, _NUMBER),
-        (_JGE, 0, 1, X32),
-        (_RET, 0, 0, SECCOMP_RET_EPERM),
+        (Bpf.LD, 0, 0, SeccompData.ARCHITECTURE),
+        (Bpf.JEQ, 1, 0, AUDIT[machine]),
+        (Bpf.RET, 0, 0, SeccompVerdict.KILL_PROCESS),
+        (Bpf.LD, 0, 0, SeccompData.NUMBER),
+        (Bpf.JGE, 0, 1, SeccompData.X32),
+        (Bpf.RET, 0, 0, SeccompVerdict.EPERM),
     ]
     for numbers in ALLOWED.values():
-        steps += [(_JEQ, 0, 1, numbers[at]), (_RET, 0, 0, SECCOMP_RET_ALLOW)]
+        steps += [(Bpf.JEQ, 0, 1, numbers[at]), (Bpf.RET, 0, 0, SeccompVerdict.ALLOW)]
     for numbers in NOT_EXECUTABLE.values():
         steps += [
-            (_JEQ, 0, 4, numbers[at]),
-            (_LD, 0, 0, _ARGUMENTS + 2 * 8),
-            (_JSET, 0, 1, PROT_EXEC),
-            (_RET, 0, 0, SECCOMP_RET_EPERM),
-            (_RET, 0, 0, SECCOMP_RET_ALLOW),
+            (Bpf.JEQ, 0, 4, numbers[at]),
+            (Bpf.LD, 0, 0, SeccompData.ARGUMENTS + 2 * 8),
+            (Bpf.JSET, 0, 1, mmap.PROT_EXEC),
+            (Bpf.RET, 0, 0, SeccompVerdict.EPERM),
+            (Bpf.RET, 0, 0, SeccompVerdict.ALLOW),
         ]
     for numbers in OWN_PROCESS.values():
         steps += [
-            (_JEQ, 0, 4, numbers[at]),
-            (_LD, 0, 0, _ARGUMENTS),
-            (_JEQ, 0, 1, process),
-            (_RET, 0, 0, SECCOMP_RET_ALLOW),
-            (_RET, 0, 0, SECCOMP_RET_EPERM),
+            (Bpf.JEQ, 0, 4, numbers[at]),
+            (Bpf.LD, 0, 0, SeccompData.ARGUMENTS),
+            (Bpf.JEQ, 0, 1, process),
+            (Bpf.RET, 0, 0, SeccompVerdict.ALLOW),
+            (Bpf.RET, 0, 0, SeccompVerdict.EPERM),
         ]
-    steps.append((_RET, 0, 0, SECCOMP_RET_EPERM))
+    steps.append((Bpf.RET, 0, 0, SeccompVerdict.EPERM))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)

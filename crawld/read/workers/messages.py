@@ -35,6 +35,9 @@ class MessagesLimits:
     big: int = 1
     max_text: int = 10_000
     """Characters of an error and of its trace."""
+    max_bytes: int = 64 << 20
+    max_plain: int = 32 << 20
+    """Of an answer that is bytes, and of any other; honest ones have a few megabytes at most."""
 
 
 LIMITS = MessagesLimits()
@@ -50,7 +53,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How values of one type become plain data, and plain data values of that type."""
+    """Converts values of one type to plain data, and back."""
 
     plain: Callable[[Any], Plain]
     value: Callable[[Plain], Any]  # ShapeError where the data has another shape
@@ -306,13 +309,18 @@ def _of_class(kind: type) -> Shape:
     return _record(shapes, make, lambda value: [getattr(value, name) for name in sent])
 
 
-# Messages between the pool and its workers: a head that says their kind and length, and so many bytes.
-
 HEAD = struct.Struct("!cQQ")  # kind, bytes by which the worker has grown, length
-TASK, DONE, BYTES, RAISED, MEMORY = b"T", b"D", b"B", b"R", b"M"
-MAX_BYTES, MAX_PLAIN = 64 << 20, 32 << 20
-"""Of an answer that is bytes, and of any other; honest ones have a few megabytes at most."""
 _RAISED = shape_of(tuple[str, str, str])
+
+
+class MessageKind(bytes, Enum):
+    """The first byte of a message between the pool and its workers; a length and so many bytes follow."""
+
+    TASK = b"T"
+    DONE = b"D"
+    BYTES = b"B"
+    RAISED = b"R"
+    MEMORY = b"M"
 
 
 class GoneError(ConnectionError):
@@ -360,7 +368,7 @@ def packed_task(work: Callable[..., Any], given: Sequence[Any], named: Mapping[s
         raise TypeError(f"{shapes.name} takes {len(shapes.given)} arguments")
     plain = [shape.plain(one) for shape, one in zip(shapes.given, given)]
     data = pack([shapes.name, plain, {name: shapes.named[name].plain(one) for name, one in named.items()}])
-    return HEAD.pack(TASK, 0, len(data)), data
+    return HEAD.pack(MessageKind.TASK, 0, len(data)), data
 
 
 def receive_task(sock: socket.socket) -> tuple[Signature, Callable[[], Any]]:
@@ -375,12 +383,16 @@ def receive_task(sock: socket.socket) -> tuple[Signature, Callable[[], Any]]:
 
 def send_answer(sock: socket.socket, answer: Answer, shape: Shape) -> None:
     """Send what came of a task."""
-    kind, grown, data = MEMORY, 0, b""
+    kind, grown, data = MessageKind.MEMORY, 0, b""
     if isinstance(answer, Done):
-        kind, grown = (BYTES if shape.leaf is bytes else DONE), answer.grown
-        data = answer.result if isinstance(answer.result, bytes) and kind == BYTES else pack(shape.plain(answer.result))
+        kind, grown = (MessageKind.BYTES if shape.leaf is bytes else MessageKind.DONE), answer.grown
+        data = (
+            answer.result
+            if isinstance(answer.result, bytes) and kind == MessageKind.BYTES
+            else pack(shape.plain(answer.result))
+        )
     elif isinstance(answer, Raised):
-        kind, grown, error = RAISED, answer.grown, type(answer.error)
+        kind, grown, error = MessageKind.RAISED, answer.grown, type(answer.error)
         texts = (
             f"{error.__module__}:{error.__qualname__}",
             str(answer.error)[: LIMITS.max_text],
@@ -405,7 +417,7 @@ class AnswerReader:
         if len(heard) < HEAD.size:
             return None
         kind, grown, length = HEAD.unpack_from(heard)
-        if length > (MAX_BYTES if kind == BYTES else MAX_PLAIN):
+        if length > (LIMITS.max_bytes if kind == MessageKind.BYTES else LIMITS.max_plain):
             raise ShapeError(f"an answer of {length} bytes")
         if len(heard) > HEAD.size + length:
             raise ShapeError("bytes beyond the length announced")
@@ -414,14 +426,14 @@ class AnswerReader:
         return self._answer(kind, grown, memoryview(heard)[HEAD.size :])
 
     def _answer(self, kind: bytes, grown: int, data: memoryview) -> Answer:
-        if kind == BYTES and self._shape.leaf is bytes:
+        if kind == MessageKind.BYTES and self._shape.leaf is bytes:
             return Done(bytes(data), grown)
-        if kind == DONE and self._shape.leaf is not bytes:
+        if kind == MessageKind.DONE and self._shape.leaf is not bytes:
             return Done(self._shape.value(unpack(data)), grown)
-        if kind == RAISED:
+        if kind == MessageKind.RAISED:
             name, text, trace = _RAISED.value(unpack(data))
             return Raised(_error(name, text[: LIMITS.max_text]), trace[: LIMITS.max_text], grown)
-        if kind == MEMORY and not data:
+        if kind == MessageKind.MEMORY and not data:
             return OutOfMemory()
         raise ShapeError("an answer of an unknown kind")
 

@@ -57,18 +57,22 @@ class PoolLimits:
     """Of the worker in the long lane: the event loop and the short lane go first."""
     retry_seconds: float = 1.0
     max_retry_seconds: float = 60.0
+    large: int = 1 << 20
+    """Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
+    max_waiting: int = 24 << 20
+    """Bytes that wait to be read in all. Beyond it the payer with most waiting loses its latest."""
+    grown: int = 48 << 20
+    """Bytes by which a worker may have grown to be used again; a new one begins small."""
 
 
 LIMITS = PoolLimits()
 
 
-# A queue that is fair by what tasks cost: start-time fair queueing, with costs that are known only afterwards.
-
 T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Tasks by payer."""
+    """Tasks by payer: start-time fair queueing, with costs that are known only afterwards."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[tuple[T, int]]] = {}
@@ -134,15 +138,13 @@ class FairQueue(Generic[T]):
             del self._waiting[payer], self._bytes[payer]
 
 
-# The pool's side of the worker processes: has the template fork them, asks them, and hears when they end.
-
 log = logging.getLogger(__name__)
 
 PASSED_ON = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """Variables of the daemon that workers see: others may hold secrets, as the database's password."""
 
 Ended = int | None
-"""How a worker ended: its status, the negative number of a signal, or None where nobody knows."""
+"""How a worker ended: its status, the negative number of a signal, or None where it is unknown."""
 Hear = Callable[[Answer | None, Ended], None]
 """Takes a worker's answer; None where it ended before it answered, and how."""
 
@@ -190,7 +192,7 @@ class WorkerProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Part of asyncio.Protocol: hand an answer over when it is complete.
 
-        A worker that says anything else than the answer to its task is not one of ours any more.
+        A worker that says anything else than the answer to its task is no longer trusted, and ends.
         """
         if self._answer is None:
             self._refuse("bytes that nothing asked for")
@@ -212,9 +214,10 @@ class WorkerProcess(asyncio.Protocol):
         self.kill()
 
     def ended(self, status: Ended) -> None:
-        """The process is no more."""
+        """The process is no more, and nothing reads what has yet to be sent to it."""
         self.alive = False
-        self.close()
+        if self._transport is not None:
+            self._transport.abort()
         self._tell(None, status)
 
     def _tell(self, answer: Answer | None, status: Ended) -> None:
@@ -306,7 +309,7 @@ class Launcher:
             except ConnectionResetError:
                 message = b""
             if not message:
-                if not self._forks:  # else whoever waits for one says so
+                if not self._forks:  # else a caller waits and reports it
                     log.error("the process that starts workers has ended; it is started again when one is needed")
                 self._lost("the process that starts workers has ended")
                 return
@@ -315,7 +318,7 @@ class Launcher:
                 self._report(Confinement.of(numbers[0]))
             elif verb == "forked":
                 asked = self._forks.popleft()
-                if not asked.cancelled():  # else nobody holds the other end of its socket, and it ends
+                if not asked.cancelled():  # else its socket has no other end, and it ends
                     asked.set_result(int(numbers[0]))
             else:
                 self._ended(int(numbers[0]), int(numbers[1]))
@@ -333,7 +336,7 @@ class Launcher:
             worker.ended(status)
 
     def _lost(self, why: str) -> None:
-        """Forget the template: whoever waits for it or for a worker is told."""
+        """Forget the template and tell everything that waits for it or for a worker."""
         if self._control is not None:
             asyncio.get_running_loop().remove_reader(self._control)
             self._control.close()
@@ -347,13 +350,6 @@ class Launcher:
 
 
 P = ParamSpec("P")
-
-LARGE = 1 << 20
-"""Bytes from which on a task begins in the long lane: so one task at a time may need much memory."""
-MOST_WAITING = 24 << 20
-"""Bytes that wait to be read in all. Beyond, whoever has most waiting loses the latest of it."""
-GROWN = 48 << 20
-"""Bytes by which a worker may have grown to be used again; a new one begins small."""
 
 
 @dataclass(slots=True, eq=False)
@@ -391,7 +387,7 @@ class WorkerPool:
         function, all_given = flattened(work, given)
         size = sum(map(_size, all_given))
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LARGE))
+        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LIMITS.large))
         self._serve()
         return await answer
 
@@ -400,7 +396,7 @@ class WorkerPool:
         self._add_short()
 
     async def close(self) -> None:
-        """End all workers; whoever waits for one is told that reading failed."""
+        """End all workers; tasks that wait for one fail."""
         self._closed = True
         for task in self._starting:
             task.cancel()
@@ -412,19 +408,17 @@ class WorkerPool:
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for a worker."""
+        """Returns how many tasks wait for a worker."""
         return len(self._short) + len(self._long)
 
     @property
     def confinement(self) -> Confinement | None:
-        """Which layers of the kernel confine workers; None until the first was started."""
+        """Returns which layers of the kernel confine workers; None until the first was started."""
         return self._launcher.confinement
-
-    # -- lanes ------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, task: _Task) -> None:
         (self._long if task.long else self._short).put(task.payer, task, task.size)
-        while self._short.bytes + self._long.bytes > MOST_WAITING:
+        while self._short.bytes + self._long.bytes > LIMITS.max_waiting:
             queue = max((self._short, self._long), key=lambda one: one.bytes)
             lost = queue.drop_heaviest()
             _fail(lost, f"too much that {lost.payer} sent waits to be read")
@@ -470,7 +464,7 @@ class WorkerPool:
                 return await self._launcher.fork()
             except (OSError, MemoryError) as error:
                 why = error if str(error) else "out of memory"
-                log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - no fault of ours
+                log.error("cannot start a worker process: %s; next try in %g s", why, wait)  # noqa: TRY400 - a trouble of the machine
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LIMITS.max_retry_seconds)
 
@@ -478,8 +472,6 @@ class WorkerPool:
         task = asyncio.get_running_loop().create_task(work)
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
-
-    # -- one task ---------------------------------------------------------------------------------------------------
 
     def _begin(self, worker: WorkerProcess, task: _Task) -> None:
         """Have a worker run a task."""
@@ -523,7 +515,7 @@ class WorkerPool:
         again = answer is None and self._broken(task, status)
         if answer is not None:
             self._answer(task, answer)
-        self._give_back(worker, task, reusable=isinstance(answer, Done | Raised) and answer.grown < GROWN)
+        self._give_back(worker, task, reusable=isinstance(answer, Done | Raised) and answer.grown < LIMITS.grown)
         if again:
             task.evicted, task.long = False, True
             self._enqueue(task)
@@ -549,7 +541,7 @@ class WorkerPool:
 
     def _answer(self, task: _Task, answer: Answer) -> None:
         if task.answer.done():
-            return  # whoever asked is gone
+            return  # the caller is gone
         if isinstance(answer, Done):
             task.answer.set_result(answer.result)
         elif isinstance(answer, Raised):

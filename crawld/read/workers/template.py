@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
     for module in (*modules, *CODECS):
         importlib.import_module(module)
     gc.collect()
-    gc.freeze()  # workers share these pages for as long as nobody writes to them
+    gc.freeze()  # workers share these pages for as long as none writes to them
     with socket.socket(fileno=int(descriptor)) as pool:
         confinement = _tried()
         try:

@@ -22,7 +22,7 @@ KILOBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one task may cost."""
+    """Bounds of the cost of one task."""
 
     seconds: float = 5.0  # of processor time
     memory: int = 128 << 20  # bytes above what a worker has before its first task

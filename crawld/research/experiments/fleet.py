@@ -248,7 +248,9 @@ class FleetWorker:
 
     def _aimed(self, now: float) -> float:
         """Time at which a slot that comes now is used: as soon as a host opens that is worth waiting for."""
-        return aim(now * DAY, DAY / self._rate, [float(self._gate.earliest[host]) for host in self._held_up]) / DAY
+        aimed = aim(now * DAY, DAY / self._rate, [float(self._gate.earliest[host]) for host in self._held_up])
+        days = aimed / DAY
+        return days if days * DAY >= aimed else math.nextafter(days, math.inf)  # a hair before, the host is shut
 
     def learn(self, now: float) -> None:
         """One round of learning."""

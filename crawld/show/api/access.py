@@ -1,4 +1,4 @@
-"""Who may ask the listener what: the Host and Origin a request names, and the token it brings.
+"""Access rules of the listener: the Host and Origin a request names, and the token it brings.
 
 A page in a browser can reach a listener on loopback by a name that it lets point there, so a request for a
 name that is not ours is refused whatever it asks (421). Everything else needs the token, but for what proves itself.
@@ -48,9 +48,6 @@ class AccessLimits:
 
 
 LIMITS = AccessLimits()
-
-
-# The token that opens the listener: made once, kept in a file that only the daemon's own user can read.
 
 
 def login_code(token: str, now: float) -> str:
@@ -116,18 +113,15 @@ def _unusable(file: Path, why: str) -> StoreError:
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
 PORT = re.compile(r":\d{1,5}$")
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
-"""Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same."""
 
 
 FEED = "/v1/feed"
 LOGIN = "/login"
 """Where a browser that brings a code gets its cookie."""
-NO_REFERRER = {"Referrer-Policy": "no-referrer"}
 
 
 class Right(Enum):
-    """What a request needs."""
+    """Right that a request needs."""
 
     NONE = "none"  # it proves itself, or says nothing worth hiding
     READ = "read"
@@ -140,7 +134,7 @@ def is_door(path: str) -> bool:
 
 
 def right_of(method: str, path: str) -> Right:
-    """What a request to the path needs; whatever is not named here needs the token, and nothing that reads changes."""
+    """Right that a request needs: paths not named here need the token, and nothing that reads changes anything."""
     if path in {"/healthz", LOGIN, PROOF, DIRECTORY_PATH} or is_door(path):
         return Right.NONE
     return Right.READ if method in {"GET", "HEAD"} else Right.STEER
@@ -218,7 +212,7 @@ class Access:
         )
 
     def _by_https(self, request: web.Request) -> bool:
-        """Whether the browser reaches us by https: at the public address, or as a proxy says that has the right to."""
+        """Tells whether the browser comes by https: at the public address, or as a trusted proxy says."""
         public = urlsplit(self.public_url or "")
         if public.scheme == "https" and host_named(request) == _plain_host(public.netloc):
             return True
@@ -227,7 +221,7 @@ class Access:
 
     @property
     def feed_key(self) -> str:
-        """What opens the feed of changes and nothing else: feed readers send no token, and keep what they are given."""
+        """Key that opens the feed of changes alone: feed readers send no token, and keep what they are given."""
         return hmac.new(self.token.encode(), b"a reader of the feed", "sha256").hexdigest()
 
     def _opens_feed(self, request: web.Request) -> bool:
@@ -246,7 +240,7 @@ class Access:
         return host == "localhost" or host in self.hosts or host == own
 
     def _same_origin(self, request: web.Request, own: str) -> bool:
-        """Whether a request comes from no page at all or from one of our pages: at this port, or by a proxy's name."""
+        """Tells whether a request comes from no page or from one of our own: at this port, or by a proxy's name."""
         if request.headers.get("Sec-Fetch-Site", "none").lower() not in {"none", "same-origin"}:
             return False
         origin = request.headers.get("Origin")
@@ -261,7 +255,9 @@ class Access:
         """Tells whether reading is open to this request: it comes from this machine, to this machine, by no proxy."""
         ends = (_address(request, "peername"), _address(request, "sockname"))
         local = host == "localhost" or _is_loopback(host)
-        proxied = any(name in request.headers for name in _FORWARDED)
+        # Headers of a proxy: what it hands on from elsewhere arrives from loopback all the same.
+        by_proxy = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
+        proxied = any(name in request.headers for name in by_proxy)
         return self.open_reading and local and not proxied and all(map(_is_loopback, ends))
 
 
@@ -322,7 +318,8 @@ async def log_in(access: Access, request: web.Request) -> web.StreamResponse:
     """Exchange the code in the link for a cookie and lead on; the code is worth nothing from then on."""
     if not access.redeem(request.query.get("code", ""), time.time()):
         raise RefusedError(401, "this link was used, or is too old: `crawld dashboard` prints another")
-    response = web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store", **NO_REFERRER})
+    headers = {"Location": "/", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+    response = web.Response(status=303, headers=headers)
     access.give_cookie(request, response)
     return response
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crawld.model.access import shared_with_group
+from crawld.model.access import shared_with_group, socket_path
 from crawld.model.errors import InputError, StoreError
 from crawld.model.page import Wanted, check_importance
 from crawld.model.url import normalise
@@ -123,7 +123,7 @@ async def _freshen(request: web.Request) -> web.Response:
 
 async def _forecast(request: web.Request) -> web.Response:
     asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
-    return web.json_response(await reading.forecast(request, asked))
+    return web.json_response((await reading.forecast(request, asked)).document())
 
 
 async def _reload(request: web.Request) -> web.Response:
@@ -183,20 +183,21 @@ def control_app(
     return app
 
 
-def _unix_socket(path: Path) -> socket.socket:
+def unix_socket(path: Path) -> socket.socket:
     """A socket that only we may open, and the group that its directory is shared with.
 
     One left behind by a dead daemon is replaced (the database lock says it is dead).
     In a folder that others may write to, a socket of another user is neither used nor removed.
     """
-    what = "Set `api.socket` to a short path in a directory that can be written"
+    what = "Set `api.socket` to a path in a directory that can be written"
     if not _free_for_us(path):
         raise StoreError(f"control socket {path}: there is something that is not a socket of this user. {what}.")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old = os.umask(0o177)
     try:
         path.unlink(missing_ok=True)
-        sock.bind(str(path))
+        with socket_path(path) as place:
+            sock.bind(place)
         if shared_with_group(path.parent):
             path.chmod(0o660)
     except OSError as error:
@@ -242,13 +243,19 @@ class ControlServer:
         app = control_app(self._parts, self._listener, self._starting)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
         await runner.setup()
+        assert runner.server is not None  # noqa: S101 - made by setup
+        make, loop = runner.server, asyncio.get_running_loop()
         inode = None
         try:
-            sock = _unix_socket(self.path)
+            sock = unix_socket(self.path)
             inode = self.path.lstat().st_ino
-            await web.SockSite(runner, sock, backlog=LIMITS.backlog).start()
-            self._listener.control_is_open()
-            await asyncio.Event().wait()
+            server = await loop.create_server(make, sock=sock, start_serving=False, backlog=LIMITS.backlog)
+            try:
+                await server.start_serving()  # it may be cancelled when it already listens
+                self._listener.control_is_open()
+                await asyncio.Event().wait()
+            finally:
+                server.close()
         finally:
             await runner.cleanup()
             if inode is not None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from email.utils import formatdate, parsedate_to_datetime
+from enum import StrEnum
 
 from aiohttp import web
 
@@ -50,10 +51,15 @@ COPY_HEADERS = {
 _TYPE = re.compile(
     r"[\w.+-]{1,100}/[\w.+-]{1,100}(\s*;\s*[\w.+-]{1,50}=(\"[\w .:/+-]{0,100}\"|[\w.:/+-]{1,100})){0,4}", re.ASCII
 )
-OWN, MARKDOWN, TEXT = "own", "text/markdown", "text/plain"
-"""The forms of a copy."""
-UNKNOWN_TYPE = "application/octet-stream"
 SERVED = web.AppKey("served", asyncio.Semaphore)
+
+
+class CopyForm(StrEnum):
+    """The forms of a copy."""
+
+    OWN = "own"
+    MARKDOWN = "text/markdown"
+    TEXT = "text/plain"
 
 
 @asynccontextmanager
@@ -124,16 +130,16 @@ async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.
     if form is None:
         raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]}, text/markdown or text/plain")
     headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS | _through_headers(through)
-    mark = "" if form == OWN else f"-{form.rpartition('/')[2]}"
+    mark = "" if form == CopyForm.OWN else f"-{form.rpartition('/')[2]}"
     headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{mark}"'
     if unchanged(request.headers, headers["ETag"], found.fetched_at):
         return web.Response(status=304, headers=headers)
-    if form == OWN:
+    if form == CopyForm.OWN:
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
     document = await document_of(request, found)
     if document is None:
         raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
-    body = (document.markdown if form == MARKDOWN else document.text).encode("utf-8", "replace")
+    body = (document.markdown if form == CopyForm.MARKDOWN else document.text).encode("utf-8", "replace")
     headers |= {"Content-Type": f"{form}; charset=utf-8"}
     if document.language:
         headers["Content-Language"] = document.language
@@ -215,13 +221,15 @@ def chosen_form(accept: str, own: str) -> str | None:
         except ValueError:
             weights[name] = 0.0
     whole = _weight(weights, kind)
-    forms = [form for form in (MARKDOWN, TEXT) if form in weights and form != kind and weights[form] > 0]
+    forms = [
+        form for form in (CopyForm.MARKDOWN, CopyForm.TEXT) if form in weights and form != kind and weights[form] > 0
+    ]
     forms.sort(key=lambda form: -weights[form])
     if forms and (weights[forms[0]] > whole or kind not in weights):
         return forms[0]
     if whole > 0:
-        return OWN
-    return TEXT if _weight(weights, TEXT) > 0 else None
+        return CopyForm.OWN
+    return CopyForm.TEXT if _weight(weights, CopyForm.TEXT) > 0 else None
 
 
 def _weight(weights: Mapping[str, float], kind: str) -> float:
@@ -258,4 +266,4 @@ def _gone(found: Gone) -> web.Response:
 
 def plausible_type(given: str | None) -> str:
     """The content type a server gave, where it is one; it stands in our own header."""
-    return given if given is not None and _TYPE.fullmatch(given) else UNKNOWN_TYPE
+    return given if given is not None and _TYPE.fullmatch(given) else "application/octet-stream"

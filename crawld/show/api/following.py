@@ -45,12 +45,12 @@ class FollowingLimits:
     """Changes passed over after which those that follow are looked at before an answer waits."""
     max_followers: int = 32
     """Requests that wait for changes at once."""
+    answer_bytes: int = 1 << 20
+    """Bytes of texts after which an answer ends."""
 
 
 LIMITS = FollowingLimits()
 
-
-# The newest changes as an Atom feed (RFC 4287), for feed readers.
 
 XML_BANNED = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
 """Characters that XML cannot hold."""
@@ -109,8 +109,6 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
-ANSWER_BYTES = 1 << 20
-"""Bytes of texts after which an answer ends."""
 log = logging.getLogger(__name__)
 FOLLOWERS = web.AppKey("followers", asyncio.Semaphore)
 
@@ -196,7 +194,7 @@ async def _with_texts(request: web.Request, found: Changes, include: str) -> web
         for change in await _texts(request, found.changes[start : start + LIMITS.texts_at_once], include):
             told.append(adapter(Change).dump_json(change))
             size += len(told[-1])
-        if size > ANSWER_BYTES and start + LIMITS.texts_at_once < len(found.changes):
+        if size > LIMITS.answer_bytes and start + LIMITS.texts_at_once < len(found.changes):
             cursor = found.changes[start + LIMITS.texts_at_once - 1].id
             break
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Where the dashboard and API answer, and proof that this daemon is the one who does.
+"""The address of dashboard and API, and proof that this daemon answers there.
 
 A program that may ask the control socket gets, for a nonce of its own, what only this process can answer to it at its
 address. So a token or a login is handed to no other program that has taken the port.
@@ -21,7 +21,7 @@ _NONCE = re.compile(r"[0-9a-f]{32,64}")
 
 
 class Listener:
-    """How the listener stands: not known yet, open at an address, or closed for a reason."""
+    """State of the listener: not known yet, open at an address, or closed for a reason."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)

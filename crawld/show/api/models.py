@@ -1,4 +1,4 @@
-"""What is asked of version 1, and answers that are not the read model's own."""
+"""Requests of version 1, and answers that are not the read model's own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Nothing(RequestModel):
 
 
 class AskPages(RequestModel):
-    """Which pages, in which order, from where on."""
+    """A list of pages: which ones, in which order, from where on."""
 
     sort: PageSort = PageSort.URL
     descending: bool = False
@@ -160,13 +160,13 @@ class SearchAnswer:
 
 
 class AskHosts(RequestModel):
-    """How many hosts."""
+    """Number of hosts to list."""
 
     limit: Annotated[int, Field(ge=1, le=10_000)] = 1_000
 
 
 class AskSignals(AskHosts):
-    """What signals were worth, of all hosts or one."""
+    """Worth of signals, of all hosts or one."""
 
     host: Annotated[str, Field(max_length=300)] | None = None
 
@@ -198,7 +198,7 @@ class SetBandwidth(RequestModel):
 
 
 class SetHost(RequestModel):
-    """What the operator says of a host; what is not given stays as it is, and a `delay` of null drops it."""
+    """Orders of the operator for a host; what is not given stays as it is, and a `delay` of null drops it."""
 
     host: Annotated[str, Field(min_length=1, max_length=300)]
     blocked: bool | None = None
@@ -244,7 +244,7 @@ class AskRefresh(RequestModel):
 
 
 class AskRules(RequestModel):
-    """What of pages is compared; with `url`, the rule for that page."""
+    """Rules of what is compared; with `url`, the rule for that page."""
 
     url: GivenUrl | None = None
 
@@ -271,7 +271,7 @@ class SetRead(RequestModel):
 
 
 class AskActions(RequestModel):
-    """How many actions."""
+    """Number of actions to list."""
 
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
 
@@ -308,7 +308,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the later version did to the earlier one."""
+    """Edits that lead from the earlier version to the later one."""
 
     before: Version
     after: Version
@@ -339,7 +339,7 @@ class UrlsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AddAnswer:
-    """What became of pages to keep, and how they stand now; of many pages the first hundred."""
+    """Result of adding pages, and how they stand now; of many pages the first hundred."""
 
     added: int
     reweighted: int
@@ -355,7 +355,7 @@ class RefreshAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RulesAnswer:
-    """What operators have marked as not to be compared, and the settings' rule for the page that was asked about."""
+    """Parts that operators have marked as not to be compared, and the settings' rule for the page asked about."""
 
     marks: Sequence[Mark]
     rule: dict[str, Any] | None

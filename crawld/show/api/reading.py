@@ -1,8 +1,7 @@
 """Endpoints that read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from aiohttp import web
 
@@ -35,7 +34,7 @@ from crawld.show.api.models import (
     Versions,
 )
 from crawld.show.api.refusals import RefusedError, use_denied
-from crawld.show.report import Status
+from crawld.show.report import ForecastReport, Status
 from crawld.store.batch import FreshnessPoint
 from crawld.store.settings import Action
 from crawld.store.views import (
@@ -149,7 +148,7 @@ async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
     return await request.app[PARTS].read.slots(asked.since, asked.bucket)
 
 
-async def forecast(request: web.Request, asked: AskForecast) -> Mapping[str, Any]:
+async def forecast(request: web.Request, asked: AskForecast) -> ForecastReport:
     """Returns what bandwidths buy."""
     rates = [_rate(given) for given in asked.bandwidth.split(",") if given.strip()]
     return await request.app[PARTS].control.forecast(rates)

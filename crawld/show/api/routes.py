@@ -1,7 +1,9 @@
 """Every endpoint of version 1, once."""
 
 import asyncio
+import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from aiohttp import web
@@ -13,14 +15,11 @@ from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, add
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
 from crawld.show.api.refusals import Handler
-from crawld.show.report import Status, adapter
+from crawld.show.report import ForecastReport, Status, adapter
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
 
-# The OpenAPI 3.1 description, made from the models that check requests and write answers.
-
 SCHEMAS = "#/components/schemas/{model}"
-TOKEN = {"type": "http", "scheme": "bearer", "description": "What `crawld token` prints"}
 COMMON = {
     400: "Something in the request is wrong",
     401: "The token is missing or wrong",
@@ -29,13 +28,12 @@ COMMON = {
     429: "Too many requests without the token",
     503: "The database cannot be read or written now, or too many requests wait",
 }
-NOT_HTTP = {"text/plain": {"schema": {"type": "string"}}}
-"""What is too long to be read, or is not HTTP, is refused before anybody here sees it."""
 WITH_BODY = {408: "The body came too slowly", 413: "The body is too large", 415: "The body is compressed"}
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description of these endpoints."""
+    token = {"type": "http", "scheme": "bearer", "description": "What `crawld token` prints"}
     schemas: dict[str, Any] = {}
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
@@ -45,7 +43,7 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "crawld", "version": __version__, "description": "Reads and steers a running crawld."},
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": {"token": TOKEN}},
+        "components": {"schemas": schemas, "securitySchemes": {"token": token}},
         "security": [{"token": []}],
     }
 
@@ -69,10 +67,11 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     if endpoint.answer is not None:
         good["application/json"] = {"schema": _collect(endpoint.answer, schemas)}
     problem = {"application/json": {"schema": {"$ref": SCHEMAS.format(model="Problem")}}}
+    plain = {"text/plain": {"schema": {"type": "string"}}}  # what is not HTTP is refused before it is routed
     found: dict[str, Any] = {"200": {"description": endpoint.summary, "content": good}}
     every = COMMON | ({} if endpoint.reads else WITH_BODY) | dict(endpoint.statuses)
     for status, words in sorted(every.items()):
-        content = {} if status == 304 else problem | (NOT_HTTP if status == 400 else {})
+        content = {} if status == 304 else problem | (plain if status == 400 else {})
         found[str(status)] = {"description": words} | ({"content": content} if content else {})
     return found
 
@@ -110,15 +109,6 @@ def _collect(answer: Any, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 NO_PAGE = {404: "The page is not on the list"}
-NO_COPY = {
-    304: "The copy is the one that was named",
-    404: "There is no copy, or that version is not kept",
-    406: "The copy has no form that was asked for",
-    410: "The page is gone; the header X-Include-Gone: 1 asks for the last copy",
-    422: "Its text takes too much to read",
-}
-NO_PARTS = {404: "There is no copy of the page", 422: "Its copy takes too much to read"}
-NO_PAIR = {404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"}
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, Status),
@@ -133,7 +123,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/v1/diff", "The difference between two versions", reading.diff, models.AskDiff, models.Difference,
-        media=("application/json", "text/plain"), statuses=NO_PAIR,
+        media=("application/json", "text/plain"),
+        statuses={404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"},
     ),
     Endpoint(
         "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
@@ -141,7 +132,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
-        media=("*/*",), statuses=NO_COPY,
+        media=("*/*",),
+        statuses={
+            304: "The copy is the one that was named",
+            404: "There is no copy, or that version is not kept",
+            406: "The copy has no form that was asked for",
+            410: "The page is gone; the header X-Include-Gone: 1 asks for the last copy",
+            422: "Its text takes too much to read",
+        },
     ),
     Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),
     Endpoint(
@@ -160,7 +158,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         Sequence[CalibrationLine],
     ),
     Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
-    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, dict[str, Any]),
+    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, ForecastReport),
     Endpoint(
         "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, Status
     ),
@@ -178,7 +176,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/v1/parts", "The parts of a page that can be ignored", reading.page_parts, models.AskUrl,
-        Sequence[PagePart], statuses=NO_PARTS,
+        Sequence[PagePart], statuses={404: "There is no copy of the page", 422: "Its copy takes too much to read"},
     ),
     Endpoint("GET", "/v1/rules", "What of pages is compared", reading.rules, models.AskRules, models.RulesAnswer),
     Endpoint(
@@ -210,9 +208,14 @@ def add_v1(app: web.Application, parts: EndpointParts) -> None:
     app[following.FOLLOWERS] = asyncio.Semaphore(following.LIMITS.max_followers)
     app[copies.SERVED] = asyncio.Semaphore(copies.LIMITS.max_copies)
     add_routes(app, ENDPOINTS, parts)
-    described = web.json_response(describe(ENDPOINTS)).body
+    app.router.add_get("/v1/openapi.json", _openapi)
 
-    async def openapi(_: web.Request) -> web.Response:
-        return web.Response(body=described, content_type="application/json")
 
-    app.router.add_get("/v1/openapi.json", openapi)
+async def _openapi(_: web.Request) -> web.Response:
+    return web.Response(body=await asyncio.to_thread(_description), content_type="application/json")
+
+
+@cache
+def _description() -> bytes:
+    """The description of all endpoints, made once it is asked for: that takes 50 ms."""
+    return json.dumps(describe(ENDPOINTS)).encode()

@@ -1,4 +1,4 @@
-"""What the forms of the dashboard do: each is an action in the browser's name, which is logged and can be undone."""
+"""Forms of the dashboard: each is an action in the browser's name, which is logged and can be undone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +25,6 @@ class ActingLimits:
 
 
 LIMITS = ActingLimits()
-
-
-# Choosing parts of a page that are no longer compared.
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
@@ -64,7 +61,7 @@ Form = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What is to be done, where the browser goes then, and lines of a list that cannot be used."""
+    """A deed to do, where the browser goes then, and lines of a list that cannot be used."""
 
     verb: str
     what: Mapping[str, Any]

@@ -74,8 +74,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return int(given)
 
 
-# The difference between two versions of a page, word by word.
-
 DIFFERENCE_PATH = "/diff"
 
 

@@ -1,17 +1,15 @@
-"""What more or less bandwidth would buy, and the control that sets it, with a confirmation."""
+"""Effect of more or less bandwidth, the control that sets it, and how well predictions come true."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from crawld.model.errors import InputError
 from crawld.model.units import many, parse_rate
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Stack
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import count, rate, share
+from crawld.show.report import ForecastPoint, ForecastReport, NextTenth
 from crawld.store.views import CalibrationLine
-
-# Whether predictions come true: predicted against seen freshness.
 
 FEWEST = 100
 """Revisits below which a verdict would be luck."""
@@ -67,25 +65,24 @@ MULTIPLES = tuple(2.0 ** (step / 2) for step in range(-4, 5))
 """Of the rate set, for which the curve is computed: a quarter of it to four times as much."""
 USUAL_RATES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Looked at where the rate set is 0."""
-Document = Mapping[str, Any]
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
     """The curve, where we stand on it, and what limits it."""
     bandwidth = await _rate_set(sources)
     rates = [bandwidth * multiple for multiple in MULTIPLES] if bandwidth > 0 else list(USUAL_RATES)
+    found: ForecastReport | None = None
     try:
-        found: Document | None = await sources.forecasts.of(rates)
-        sentence = str(found["headline"]) if found else ""
+        found = await sources.forecasts.of(rates)
+        sentence = found.headline
     except InputError as error:  # a policy without values has no forecast; its rate can be set all the same
-        found, sentence = None, f"{error}"
-    points = found["points"] if found else []
+        sentence = f"{error}"
+    here = found.expected if found else None
     context = {
         "sentence": sentence,
-        "chart": curve(points, bandwidth),
-        "expected": found["expected"] if found else None,
-        "figures": figures(found) if found and found["expected"] else [],
-        "hosts": found["expected"]["hosts"] if found and found["expected"] else [],
+        "chart": curve(found.points if found else [], bandwidth),
+        "figures": figures(here, found.next_tenth) if found and here and found.next_tenth else [],
+        "hosts": here.hosts if here else [],
         "bandwidth": bandwidth,
         "was_set": query.get("set") == "1",
     }
@@ -97,15 +94,16 @@ async def confirm(sources: Sources, query: Mapping[str, str]) -> View:
     wanted = parse_rate(query.get("rate", "").strip())
     before = await _rate_set(sources)
     try:
-        found: Document | None = await sources.forecasts.of([wanted])
+        found: ForecastReport | None = await sources.forecasts.of([wanted])
     except InputError:
         found = None
-    after = next((p for p in (found["points"] if found else ()) if p["bandwidth"] == wanted), None)
+    here = found.expected if found else None
+    after = next((point for point in (found.points if found else ()) if point.bandwidth == wanted), None)
     context = {
         "before": before,
         "wanted": wanted,
         "given": query["rate"].strip(),
-        "changes": list(compared(found["expected"], after)) if found and after else [],
+        "changes": compared(here, after) if here and after else [],
     }
     return View("confirm.html", "Change the bandwidth", PATH, sources.now(), context)
 
@@ -121,32 +119,32 @@ async def _rate_set(sources: Sources) -> float:
     return (await sources.control.status()).bandwidth
 
 
-def curve(points: Sequence[Document], bandwidth: float) -> Chart:
+def curve(points: Sequence[ForecastPoint], bandwidth: float) -> Chart:
     """Freshness against bandwidth, and that of round robin beside it."""
-    known = [point for point in points if point["bandwidth"] > 0]
-    ours = Line("crawld", [ChartPoint(point["bandwidth"], point["freshness"]) for point in known])
-    plain = Line("round robin", [ChartPoint(point["bandwidth"], point["round_robin"]) for point in known], Look.DASHED)
+    known = [point for point in points if point.bandwidth > 0]
+    ours = Line("crawld", [ChartPoint(point.bandwidth, point.freshness) for point in known])
+    plain = Line("round robin", [ChartPoint(point.bandwidth, point.round_robin) for point in known], Look.DASHED)
     axes = Axis("bandwidth", Form.RATE, logarithmic=True), Axis("expected freshness", Form.SHARE, 0.0, 1.0)
     marker = (bandwidth, "you are here") if bandwidth > 0 else None
     return Chart("Expected freshness against bandwidth", *axes, [ours, plain] if known else [], marker=marker)
 
 
-def figures(found: Document) -> list[tuple[str, str, str]]:
-    """The key figures: what is expected, what a tenth more buys, who is given up, what politeness costs."""
-    here, tenth = found["expected"], found["next_tenth"]
-    gain, lost = 100 * tenth["gain"], here["lost_to_politeness"]
-    limited = many(here["limited_hosts"], "host")
+def figures(here: ForecastPoint, tenth: NextTenth) -> list[tuple[str, str, str]]:
+    """The key figures: what is expected, what a tenth more buys, which pages are given up, what politeness costs."""
+    limited, lost = many(here.limited_hosts, "host"), 100 * here.lost_to_politeness
     return [
-        ("Expected in the long run", share(here["freshness"]), f"at {rate(here['bandwidth'])}"),
-        ("Round robin", share(here["round_robin"]), "at the same rate"),
-        ("10 % more buys", f"{gain:+.1f} points", f"at {rate(tenth['bandwidth'])}"),
-        ("Pages given up", count(here["given_up"]), "crawled at max_interval alone"),
-        ("Lost to politeness", f"{100 * lost:.1f} points", f"{limited} would be worth more requests"),
+        ("Expected in the long run", share(here.freshness), f"at {rate(here.bandwidth)}"),
+        ("Round robin", share(here.round_robin), "at the same rate"),
+        ("10 % more buys", f"{100 * tenth.gain:+.1f} points", f"at {rate(tenth.bandwidth)}"),
+        ("Pages given up", count(here.given_up), "crawled at max_interval alone"),
+        ("Lost to politeness", f"{lost:.1f} points", f"{limited} would be worth more requests"),
     ]
 
 
-def compared(before: Document, after: Document) -> list[tuple[str, str, str]]:
+def compared(before: ForecastPoint, after: ForecastPoint) -> list[tuple[str, str, str]]:
     """Returns what changes with the rate: name, now, then."""
-    names = (("Expected freshness", "freshness", share), ("Round robin", "round_robin", share))
-    rows = [(name, word(before[key]), word(after[key])) for name, key, word in names]
-    return [*rows, ("Pages given up", count(before["given_up"]), count(after["given_up"]))]
+    return [
+        ("Expected freshness", share(before.freshness), share(after.freshness)),
+        ("Round robin", share(before.round_robin), share(after.round_robin)),
+        ("Pages given up", count(before.given_up), count(after.given_up)),
+    ]

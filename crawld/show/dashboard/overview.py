@@ -10,10 +10,10 @@ from itertools import pairwise
 from crawld.model.fetched import TURNED_AWAY
 from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
-from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
-from crawld.show.dashboard.rendering import Expected, Sources, View
+from crawld.show.charts import DAY, HOUR, MINUTE, Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
+from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
-from crawld.show.report import Status, Summary, TroubleReport, troubles
+from crawld.show.report import ForecastPoint, Status, Summary, TroubleReport, troubles
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 
@@ -46,7 +46,7 @@ class Headline:
 
 
 def headline(
-    status: Status, overview: Overview, expected: Expected | None, troubles: Sequence[TroubleReport] = ()
+    status: Status, overview: Overview, expected: ForecastPoint | None, troubles: Sequence[TroubleReport] = ()
 ) -> Headline:
     """Returns what matters most now.
 
@@ -74,25 +74,21 @@ def headline(
         return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
     if expected is None:
         return Headline(current)
-    long_run = f"about {share(expected.ours)} with crawld, about {share(expected.round_robin)} with round robin"
+    long_run = f"about {share(expected.freshness)} with crawld, about {share(expected.round_robin)} with round robin"
     return Headline(current, f"Expected in the long run at this rate: {long_run}.")
 
 
-# What slots were spent on, as a chart, and the columns of time that charts of counts have.
-
-GROUPS = {
-    "pages": ("page",),
-    "sitemaps and feeds": ("sitemap", "feed", "websub", "ping"),
-    "robots.txt": ("robots",),
-    "audits": ("audit",),
-    "redirects": ("redirect",),
-    "second looks": ("second_look", "check_304"),
-    "idle": ("idle",),
-    "skipped": ("skipped",),
+GROUP_OF = {
+    "page": "pages",
+    **dict.fromkeys(("sitemap", "feed", "websub", "ping"), "sitemaps and feeds"),
+    "robots": "robots.txt",
+    "audit": "audits",
+    "redirect": "redirects",
+    **dict.fromkeys(("second_look", "check_304"), "second looks"),
+    "idle": "idle",
+    "skipped": "skipped",
 }
-MINUTE = 60.0
-QUIET = frozenset({"idle", "skipped"})
-GROUP_OF = {use: name for name, uses in GROUPS.items() for use in uses}
+"""Uses of slots by the name that a chart gives them, in the order of its stack."""
 
 
 def bucket(seconds: float) -> float:
@@ -147,13 +143,14 @@ def slots_chart(lines: Sequence[SlotLine], stretch: Stretch) -> Chart:
         group, column = GROUP_OF.get(line.use, line.use), sums.setdefault(line.at, {})
         column[group] = column.get(group, 0.0) + line.slots
     found = {group for column in sums.values() for group, slots in column.items() if slots}
-    names = [name for name in GROUPS if name in found] + sorted(found - set(GROUPS))
+    known = list(dict.fromkeys(GROUP_OF.values()))
+    names = [name for name in known if name in found] + sorted(found.difference(known))
     columns = [
         stretch.column(start, [stretch.rate(start, column.get(name, 0.0)) for name in names])
         for start, column in sorted(sums.items())
     ]
     axes = Axis("time", Form.TIME), Axis("slots", Form.RATE, low=0.0)
-    return Chart("What slots were spent on", *axes, stack=Stack(names, columns, QUIET))
+    return Chart("What slots were spent on", *axes, stack=Stack(names, columns, frozenset({"idle", "skipped"})))
 
 
 MORE = {
@@ -182,7 +179,6 @@ def told(status: Status, overview: Overview, overdue: OverduePages, now: float) 
     return troubles(summary, now)
 
 
-HOUR, DAY = 3600.0, 86400.0
 WINDOWS = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 
 

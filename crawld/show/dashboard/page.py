@@ -32,9 +32,6 @@ class PageLimits:
 LIMITS = PageLimits()
 
 
-# One page over time: its crawls, changes and signals, and how fresh its copy was by what is believed now.
-
-
 def timeline(view: PageView, now: float) -> Chart:
     """The chart; where nothing is believed yet, the events alone."""
     crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-LIMITS.max_crawls :]
@@ -190,9 +187,9 @@ def _beliefs(estimate: EstimateLine | None) -> Iterator[Fact]:
     precision = {source: -math.expm1(-kappa_of(estimate, source)) for source in SOURCES}
     true = {source: estimate.gamma[source] * precision[source] for source in SOURCES}
     total = alpha + math.fsum(true.values())
-    known = {"shape": estimate.shape, "rate": estimate.rate, "evidence": estimate.crawls}
-    yield "Changes", format_rate_of_change({"change_rate": total} | known)
-    yield "Unannounced", format_rate_of_change({"change_rate": alpha} | known)
+    posterior = (estimate.shape, estimate.rate, estimate.crawls)
+    yield "Changes", format_rate_of_change(total, *posterior)
+    yield "Unannounced", format_rate_of_change(alpha, *posterior)
     for source in SOURCES:
         if estimate.signals[source]:
             recall = true[source] / total if total > 0 else 0.0
@@ -212,6 +209,6 @@ def _worth(held: Explanation | None, now: float) -> Iterator[Fact]:
     yield "Fresh now", share(held.freshness)
     yield "Crawl value", f"{figure(held.value)} against a level of {figure(held.level)}"
     expected = held.expected_in_seconds
-    yield "Next crawl", "nobody can say" if expected is None else f"expected {age(now + expected, now)}"
+    yield "Next crawl", "not known" if expected is None else f"expected {age(now + expected, now)}"
     if held.host_ready_in_seconds:
         yield "Host", f"may be asked in {duration(held.host_ready_in_seconds)}"

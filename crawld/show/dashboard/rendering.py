@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -14,8 +13,9 @@ from crawld import __version__
 from crawld.model.errors import CrawldError
 from crawld.pages.documents import StoredTexts
 from crawld.show.actions import Control
-from crawld.show.charts import DARK, LIGHT, RULES, Chart, data_table, draw, key
+from crawld.show.charts import STYLESHEET, Chart, data_table, draw, key
 from crawld.show.dashboard import words
+from crawld.show.report import ForecastPoint, ForecastReport
 from crawld.store.read_model import SqlReadModel
 from crawld.store.settings import Action
 
@@ -53,7 +53,7 @@ TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a browser is shown: a template, which view it belongs to, and what the template needs."""
+    """A page for a browser: a template, which view it belongs to, and what the template needs."""
 
     template: str
     title: str
@@ -79,8 +79,7 @@ def _assets() -> dict[str, Asset]:
     for name in ("dashboard.css", "dashboard.js", "icon.svg"):
         body = files("crawld.show.dashboard").joinpath("static", name).read_bytes()
         if name == "dashboard.css":  # charts bring their own rules; the browser is given one stylesheet
-            charts = f":root{{{LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{DARK}}}}}{RULES}\n"
-            body = charts.encode() + body
+            body = STYLESHEET.encode() + b"\n" + body
         digest = hashlib.sha256(body).hexdigest()[:12]
         stem, _, kind = name.rpartition(".")
         found[name] = Asset(f"/static/{stem}.{digest}.{kind}", TYPES[kind], body)
@@ -132,16 +131,7 @@ class Renderer:
         return template.render(given | dict(view.context))
 
 
-Document = Mapping[str, Any]
 Question = tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The freshness that is held in the long run at one rate."""
-
-    ours: float
-    round_robin: float
 
 
 class CachedForecasts:
@@ -149,14 +139,14 @@ class CachedForecasts:
 
     def __init__(self, control: Control, now: Callable[[], float]) -> None:
         self._control, self._now = control, now
-        self._asked: dict[Question, tuple[float, asyncio.Task[Document]]] = {}
-        self._last: Expected | None = None
+        self._asked: dict[Question, tuple[float, asyncio.Task[ForecastReport]]] = {}
+        self._last: ForecastPoint | None = None
 
-    async def of(self, rates: Sequence[float]) -> Document:
+    async def of(self, rates: Sequence[float]) -> ForecastReport:
         """Returns what the rate set and these rates buy; InputError where the policy has no forecast."""
         return await asyncio.shield(self._task(tuple(rates)))
 
-    async def latest(self, bandwidth: float) -> Expected | None:
+    async def latest(self, bandwidth: float) -> ForecastPoint | None:
         """Returns what is expected at the rate set, as far as it is known already."""
         task = self._task((bandwidth,))
         if self._last is None:
@@ -165,7 +155,7 @@ class CachedForecasts:
             self._last = _expected(task)
         return self._last
 
-    def _task(self, question: Question) -> "asyncio.Task[Document]":
+    def _task(self, question: Question) -> "asyncio.Task[ForecastReport]":
         """The answer to a question, under way or given; the oldest are forgotten."""
         at, task = self._asked.get(question, (float("-inf"), None))
         if task is None or (task.done() and not 0 <= self._now() - at <= LIMITS.kept_seconds):
@@ -176,16 +166,15 @@ class CachedForecasts:
                 del self._asked[old]
         return task
 
-    async def _ask(self, question: Question) -> Document:
+    async def _ask(self, question: Question) -> ForecastReport:
         return await self._control.forecast(list(question))
 
 
-def _expected(task: "asyncio.Task[Document]") -> Expected | None:
+def _expected(task: "asyncio.Task[ForecastReport]") -> ForecastPoint | None:
     try:
-        found = task.result()["expected"]
+        return task.result().expected
     except (CrawldError, asyncio.CancelledError):
         return None  # this policy has no forecast, or the daemon ends
-    return None if found is None else Expected(found["freshness"], found["round_robin"])
 
 
 class Sources:

@@ -23,9 +23,7 @@ from crawld.read.page.head import read_head, read_refresh
 from crawld.read.page.rules import DigestRule
 from crawld.read.robots import RuleMatcher, read_robots
 from crawld.read.sitemap import read_sitemap
-from crawld.signals.contract import at_once
-from crawld.signals.matching import PageIndex
-from crawld.signals.poll_signals import Known
+from crawld.signals.poll_signals import Known, PageIndex, at_once
 from crawld.signals.push_inbox import PushInbox
 
 NOW = 1_790_000_000.0

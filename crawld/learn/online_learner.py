@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.learn.grid_posterior import KAPPAS, Fit, Masses, trust_in
+from crawld.learn.grid_posterior import KAPPAS, Fit, trust_in
 from crawld.learn.host_clock import HostClocks
 from crawld.learn.host_priors import HostPriors, Magnitudes, SignalRates
 from crawld.learn.mixture import JointEvents, Mixture
@@ -73,7 +73,7 @@ class _Heard:
 
     pages: Ints  # places among those that are learnt
     fit: Fit
-    common: Masses
+    common: Floats  # masses of α
     rows: Ints  # places among the new intervals
     fresh: Floats  # (rows, 2): by none and by all of their own history
     blind: Floats
@@ -160,7 +160,7 @@ class OnlineLearner:
         usual = rows.usual()[some][:, ear.sources]
         fit, again = ear.priors.fit(rows.histories.page_ids[some], number[some], old, news, usual)
         place = np.flatnonzero(np.isin(rows.page[rows.new], some))
-        return _Heard(some, fit, ear.priors.common(number[some]), place, news.fresh, news.blind), again
+        return _Heard(some, fit, ear.priors.common(number[some]).alpha, place, news.fresh, news.blind), again
 
     def _update(
         self, rows: "_HistoryRows", number: Ints, fit: Fit, heard: Sequence[_Heard | None], again: Ints
@@ -172,7 +172,6 @@ class OnlineLearner:
         weight = self.hearing.weights(number)
         pages, points = len(number), len(self.deaf.grid.alpha)
         alpha, kappa, total = np.zeros((pages, points)), np.zeros((pages, self._sources, len(KAPPAS))), np.zeros(pages)
-        share = own @ np.array(OWN_SHARES)
         # Where no bulk ever came both ears are one.
         names_only = ~np.isin(np.arange(pages), [] if heard[1] is None else heard[1].pages)
         for which, (ear, found) in enumerate(zip(self.ears, heard, strict=True)):
@@ -181,11 +180,9 @@ class OnlineLearner:
             some = found.pages
             believed = weight[some, 1 + which] + np.where(names_only[some] & (which == 0), weight[some, 2], 0.0)
             prior, evidence = ear.priors.prior(number[some]).alpha, found.fit.evidence.alpha
-            alpha[some] += believed[:, None] * _by_share(found.common.alpha, prior, evidence, own[some])
-            each = share[some, None, None]
-            mixed = each * found.fit.found.kappa + (1.0 - each) * found.common.kappa
+            alpha[some] += believed[:, None] * _by_share(found.common, prior, evidence, own[some])
             silent = np.tile(np.eye(1, len(KAPPAS)), (len(some), self._sources, 1))
-            silent[:, ear.sources] = mixed
+            silent[:, ear.sources] = found.fit.found.kappa
             kappa[some] += believed[:, None, None] * silent
             total[some] += believed
         listening = total > 0

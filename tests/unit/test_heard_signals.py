@@ -63,6 +63,21 @@ def test_an_honest_sitemap_is_heard_within_two_visits_of_each_page() -> None:
     assert heard(learnt, ALONE) > 0.9
 
 
+def test_pages_of_one_host_differ_in_what_their_signals_are_worth() -> None:
+    """Where half of a host's pages are announced rightly and half at random, each page goes by its own signals."""
+    site, learnt = Visited(1), learner()
+    honest = np.arange(PAGES) % 2 == 0
+    for _ in range(60):
+        moved = site.rng.random(PAGES) < 0.08
+        site.changed[moved] = True
+        site.announce(np.flatnonzero(np.where(honest, moved, site.rng.random(PAGES) < 0.08)), ALONE)
+        site.crawl(learnt)
+    update = EstimateUpdate.of(learnt, site.histories.of(np.arange(PAGES)), site.day * DAY)
+    precision = -np.expm1([-one.kappa[ALONE] for one in update.estimates])
+    assert heard(learnt, ALONE) > 0.9
+    assert precision[honest].mean() > precision[~honest].mean() + 0.1
+
+
 def test_a_sitemap_that_comes_late_is_judged_by_what_the_host_has_taught() -> None:
     """After fifty quiet days the first signals do not set the listening predictor back by the first guess."""
     site, learnt = Visited(5), learner()

@@ -1,7 +1,7 @@
 """Speed of the whole pipeline: pick, fetch, digest, store, beside a bare aiohttp loop and beside Scrapy.
 
     python -m benchmarks.pipeline [--shape narrow|wide|first] [--rounds 5] [--seconds 4] [--pages N] [--hosts N]
-        [--size 10000] [--clients NAME …] [--json]
+        [--size 10000] [--clients NAME …] [--processes 0,1,2] [--json]
 
 `narrow` is 1,000 pages on one host, `wide` 50,000 pages on 1,000 hosts, `first` the first visits of `narrow`; --pages
 and --hosts make them smaller. The JSON has a key of that name with crawld's rate over the others' within the rounds,
@@ -16,7 +16,7 @@ answers 304 to what has not changed), and asking without conditions, as the othe
 `crawld-unconditional-signed` also sign every request, and `signing_cpu` is what that adds to the processor time of a
 page, within the rounds. The first pass, in which every page is new and is digested, compressed and stored, is reported
 apart. Where other programs use the processors, `cpu_over_bare` (bare's processor time over crawld's) says more than a
-rate.
+rate. --processes measures `crawld run --processes N` in place of all that (`benchmarks.pipeline_processes`).
 """
 
 import argparse
@@ -217,12 +217,19 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, help="in place of the shape's")
     parser.add_argument("--size", type=int, default=10_000, help="bytes of a page")
     parser.add_argument("--clients", nargs="+", choices=(*CLIENTS, *SIGNED), default=CLIENTS, metavar="NAME")
+    parser.add_argument("--processes", metavar="N,…", help="measure so many processes of one `crawld run` instead")
     parser.add_argument("--client", choices=(*CLIENTS, *SIGNED), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     pages, hosts = given.pages or SHAPES[given.shape][0], given.hosts or SHAPES[given.shape][1]
     if given.client:
         print(json.dumps(measure(given.client, given.port, pages, hosts, given.seconds)))
+        return
+    if given.processes:
+        from benchmarks.pipeline_processes import figures_of
+
+        counts = [int(count) for count in given.processes.split(",")]
+        print(json.dumps(figures_of(counts, given.rounds, given.seconds, pages, hosts, given.size), indent=2))
         return
     rounds: list[dict[str, Any]] = []
     clients = tuple(given.clients)

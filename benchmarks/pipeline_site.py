@@ -8,6 +8,8 @@ from functools import lru_cache
 FILLER = "Some words that make up a paragraph of ordinary length, as pages have them. "
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nETag: %s\r\nContent-Length: %d\r\n\r\n"
 _STARTS: dict[bytes, tuple[bytes, bytes]] = {}
+_ANSWERED = [0]
+"""Pages that were asked for, as /answered says."""
 
 
 @lru_cache
@@ -49,6 +51,11 @@ class _Answer(asyncio.Protocol):
             if path == b"/robots.txt":
                 self._transport.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
                 continue
+            if path == b"/answered":
+                said = b"%d" % _ANSWERED[0]
+                self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said))
+                continue
+            _ANSWERED[0] += 1
             start, tag = _beginning(path, self._size)
             asked = head.find(b"If-None-Match: ")
             if asked >= 0 and head[asked + 15 :].startswith(tag):

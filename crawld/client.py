@@ -54,7 +54,7 @@ _MEDIA: Mapping[Include, str] = {"markdown": "text/markdown", "text": "text/plai
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a client waits and asks."""
+    """Timing of a client: how it waits and asks."""
 
     poll_seconds: float = 30.0
     """For which a request for changes waits for the next one."""
@@ -98,7 +98,7 @@ class UnreachableError(AnswerError):
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What became of a page, as an index has to follow it.
+    """A page's fate, as an index has to follow it.
 
     `kind` is new, changed, gone, back, moved, removed or usage; `reconcile` tells new, changed and removed. `cursor` is
     what to keep once the change is in the index; None while `reconcile` is under way, which has none until its end.

@@ -85,7 +85,8 @@ def command(no_open: bool, config_file: Path | None, database: str | None) -> No
 def own_listener(settings: Settings) -> str:
     """Address at which the daemon answers HTTP, proven by a nonce; CrawldError where another program would."""
     place, nonce = settings.control_socket(), secrets.token_hex(16)
-    workers = sorted(place.parent.glob(f"{place.stem}-*{place.suffix}")) if is_fleet(settings.database) else [place]
+    fleet = is_fleet(settings.database) and not place.is_socket()  # else of one daemon, or of `crawld run --processes`
+    workers = sorted(place.parent.glob(f"{place.stem}-*{place.suffix}")) if fleet else [place]
     refusal = "no worker of the fleet runs on this machine: ask where one does"
     for socket in workers:
         try:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import click
 
-from crawld.main.settings import Settings, load
+from crawld.main.settings import Settings, load, load_written
 from crawld.model.access import access_refused, socket_path
 from crawld.model.errors import AccessError, CrawldError, StoreError
 
@@ -46,9 +46,26 @@ LIMITS = RemoteLimits()
 T = TypeVar("T")
 
 
+def settings_in_use(config_file: Path | None, database: str | None) -> Settings:
+    """The settings with a database that answers: where `crawld run --processes` is stopped, so is its own PostgreSQL.
+
+    That is started until the command ends.
+    """
+    written = load_written(config_file, {"database": database})
+    if (folder := written.server_folder()) is not None and written.in_use() is not written:
+        _lend(folder)
+    return written.in_use()
+
+
+@lru_cache
+def _lend(folder: Path) -> None:
+    lend = importlib.import_module("crawld.fleet.own_server").lend
+    click.get_current_context().find_root().call_on_close(lend(folder))
+
+
 def read(config_file: Path | None, database: str | None, question: "Callable[[Reader], Awaitable[T]]") -> T:
     """Ask the database of these settings, whether its daemon runs or not."""
-    return asyncio.run(_read(load(config_file, {"database": database}).database, question))
+    return asyncio.run(_read(settings_in_use(config_file, database).database, question))
 
 
 async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> T:
@@ -60,7 +77,7 @@ async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> 
 
 def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
     """The same of the read model: lists by cursor, changes and versions."""
-    return asyncio.run(_query(load(config_file, {"database": database}).database, question))
+    return asyncio.run(_query(settings_in_use(config_file, database).database, question))
 
 
 async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
@@ -175,7 +192,7 @@ def ask(
 
     NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
     """
-    settings = load(config_file, {"database": database})
+    settings = settings_in_use(config_file, database)
     out_of_reach: StoreError | None = None
     try:
         if is_fleet(settings.database):
@@ -270,6 +287,8 @@ class Beside:
         self._answer: Answer | None = None
         self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
+        with contextlib.suppress(CrawldError):  # as below; a server that a thread starts would end with it
+            settings_in_use(config_file, database)
         self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
         self._thread.start()
 

@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from crawld.cli import TRY_AGAIN
-from crawld.main.settings import STANDARD_INPUT, Settings, load
+from crawld.main.settings import STANDARD_INPUT, Settings, load, load_written
 from crawld.model.errors import CrawldError, DamagedError, InputError, StoreError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, set `links: true` fo
 @click.option(
     "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/NAME."
 )
+@click.option("--processes", metavar="N", help="Crawl with so many processes, which share a PostgreSQL; auto: cores.")
 @click.option(
     "--allow-private",
     metavar="NETWORK",
@@ -79,13 +80,13 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, set `links: true` fo
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     list_file: str | None,
     config_file: Path | None,
     urls: str | None,
-    bandwidth: str | None,
-    database: str | None,
     allow_private: tuple[str, ...],
     yes: bool,
+    **more: str | None,
 ) -> None:
     """Run the daemon: keep the pages of a URL list, or of discovered sites, fresh within the bandwidth.
 
@@ -93,6 +94,9 @@ def command(
 
     The command line wins over the environment (CRAWLD_CONFIG, CRAWLD_URLS, CRAWLD_BANDWIDTH, CRAWLD_DATABASE), and
     that over the file given with --config. SIGTERM and ctrl-C end it cleanly.
+
+    Several processes are a fleet on this machine, started again where they die. They use the PostgreSQL of --database;
+    in place of SQLite one of crawld's own in FILE.postgres, which takes over what the SQLite file holds.
 
     The exit status is 2 where settings, list or database keep it from starting, or where the database is found damaged
     while it runs; under a service manager it is 75 where the database may be usable again later.
@@ -105,8 +109,7 @@ def command(
         if Path(list_file).suffix in SETTINGS_SUFFIXES:
             raise InputError(f"{list_file} looks like settings: write `crawld run --config {list_file}`")
         urls = list_file
-    networks = list(allow_private) or None
-    given = {"urls": urls, "bandwidth": bandwidth, "database": database, "allow_private": networks}
+    given = {"urls": urls, "allow_private": list(allow_private) or None, **more}
     # A rate in a service's environment is there at every start: it must not undo each time what was steered since.
     insist = ctx.get_parameter_source("bandwidth") is ParameterSource.COMMANDLINE
     try:
@@ -118,7 +121,11 @@ def command(
 
 
 def _crawl(config_file: Path | None, given: dict[str, Any], *, insist_on_bandwidth: bool, retire: bool) -> None:
-    settings = load(config_file, given)
+    settings = load_written(config_file, given)
+    if settings.processes != 1 or settings.in_use() is not settings:
+        processes = importlib.import_module("crawld.fleet.processes")  # by name: nothing here depends on the fleet
+        processes.run(settings, config_file, given, insist_on_bandwidth=insist_on_bandwidth, retire=retire)
+        return
     check_pages(settings, config_file)  # before a database is made for nothing
     from crawld.main.assembly import build
 

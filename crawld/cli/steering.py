@@ -1,6 +1,7 @@
 """`crawld pause`, `resume`, `bandwidth`, `refresh` and `reload`: commands that steer a running daemon."""
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,9 +140,10 @@ def reload(config_file: Path | None, database: str | None, as_json: bool, yes: b
 
 
 def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[str, Any]:
-    if _of_fleet(config_file, database):
+    place = _socket(config_file, database)
+    if not os.path.lexists(place) and _of_fleet(config_file, database):
         raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
-    return ask_at(_socket(config_file, database), "POST", "/reload", {"retire": yes}, seconds=LIMITS.reload_seconds)
+    return ask_at(place, "POST", "/reload", {"retire": yes}, seconds=LIMITS.reload_seconds)
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:

@@ -72,7 +72,7 @@ class Duplicates:
         4. It has parameters that only track visitors.
         """
         aliases, found = self.page_set.aliases, None
-        if not aliases.merges or not self.page_set.indexed:
+        if not aliases.merges:
             return None
         if (moved := chain.moved_to) is not None:
             if identity(moved) != identity(page.url) and aliases.may_stand_for(page, moved):
@@ -85,7 +85,7 @@ class Duplicates:
             found = AliasClaim(bare, TRACKING, aliases.find(bare))
         if found is None:
             aliases.disproved(page.id)
-        return found
+        return found if found is not None and self.page_set.indexed else None
 
     def _canonical(self, page: Page, canonical: str) -> AliasClaim | None:
         aliases = self.page_set.aliases

@@ -167,7 +167,7 @@ def wants_second_look(judgement: Judgement) -> bool:
         return False
     if judgement.if_edited is not None:
         return True
-    if judgement.verdict is not Verdict.CHANGED:
+    if judgement.verdict is not Verdict.CHANGED or not memory.places:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
     due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
@@ -242,7 +242,7 @@ def _content(
     validators_kept = etag == memory.etag and last_modified == memory.last_modified
     owed = frame is not None and frame.owes_a_change(memory.page_id)
     same = seen is memory.digest and validators_kept and content_type == memory.content_type
-    if same and _calm(memory) and not owed:
+    if same and memory.streak == 0 and not memory.places and not owed:
         return Judgement(Verdict.UNCHANGED, PageState.LIVE, magnitude=0.0, seen=seen)  # the very answer of last time
     if comparable(memory, rule):
         found = compare(memory, reading, rule, at, frame, noise)
@@ -251,7 +251,7 @@ def _content(
     if owed:
         found = replace(found, changed=True)
     judgement = _judged(at, outcome, memory, seen, found)._replace(noisy=noisy_keys(memory, noise))
-    if found.changed or not any(place.doubt for place in found.places):
+    if found.changed or not found.places or not any(place.doubt for place in found.places):
         return judgement
     edited = replace(found, changed=True, kept=False, magnitude=share_changed(memory.digest.blocks, seen.blocks))
     return judgement._replace(if_edited=_judged(at, outcome, memory, seen, edited))
@@ -278,11 +278,6 @@ def _judged(at: float, outcome: Fetched, memory: Memory, seen: Digest, found: Co
         frame_gained=found.gained,
         frame_presumed=found.presumed,
     )
-
-
-def _calm(memory: Memory) -> bool:
-    """Tells whether nothing that is remembered waits for a page to stay as it is."""
-    return memory.streak == 0 and not memory.places
 
 
 def _news(before: Memory, after: Memory) -> Memory | None:

@@ -30,6 +30,7 @@ from crawld.choose.pacer import Share, SlotShares
 from crawld.crawl.admission import NotNow
 from crawld.crawl.asked_pages import AskedPages, ReadClaim
 from crawld.crawl.host_frames import Frames
+from crawld.crawl.polls import Polls
 from crawld.crawl.reasons import Reasons
 from crawld.crawl.sender import Sender
 from crawld.crawl.site_links import SiteLinks
@@ -272,14 +273,13 @@ class Crawler:
         return (
             self.admission.grant(now)
             or (bool(self.asked.pages) and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
-            or self._ask_relisted(now)
-            or self._poll(now)
+            or (self._polls is not None and (self._ask_relisted(self._polls, now) or self._poll(self._polls, now)))
             or self._audit(now)
-            or self._visit_first(now)
-            or self.admission.grant_surplus(now)
+            or (self._links is not None and self._visit_first(self._links, now))
+            or (self.admission.waiting > 0 and self.admission.grant_surplus(now))
             or self._crawl_best(now)
-            or self._visit_first(now, spare=True)
-            or self.admission.grant_surplus(now, spare=True)
+            or (self._links is not None and self._visit_first(self._links, now, spare=True))
+            or (self.admission.waiting > 0 and self.admission.grant_surplus(now, spare=True))
         )
 
     def _crawl_asked(self, now: float, claim: ReadClaim) -> bool:
@@ -340,10 +340,7 @@ class Crawler:
                 self.asked.refuse(bids[at].page, "the slot is worth more on another page")
         return False
 
-    def _poll(self, now: float) -> bool:
-        polls = self._polls
-        if polls is None:
-            return False
+    def _poll(self, polls: Polls, now: float) -> bool:
         # Without pages nothing else could use the slot, and polls may find some.
         alone = len(self.scheduler) == 0
         if not (self.poll_share.ready or alone):
@@ -361,10 +358,9 @@ class Crawler:
             return self._fetch_robots(host, verdict, now)
         return self._start(host, polls.run(request, self._sender.follow, self._sender.send), now)
 
-    def _ask_relisted(self, now: float) -> bool:
+    def _ask_relisted(self, polls: Polls, now: float) -> bool:
         """Ask a page that is gone and that a sitemap, feed or ping has named since, within the share of polls."""
-        polls = self._polls
-        if polls is None or not polls.relisted or not self.poll_share.ready:
+        if not polls.relisted or not self.poll_share.ready:
             return False
         for page_id in list(islice(polls.relisted, LIMITS.relisted)):
             page = self.pages.get(page_id)
@@ -409,10 +405,9 @@ class Crawler:
             self._pending_audit = None
         return False
 
-    def _visit_first(self, now: float, *, spare: bool = False) -> bool:
+    def _visit_first(self, links: SiteLinks, now: float, *, spare: bool = False) -> bool:
         """Visit a page that links led to, within the share of first visits or, to spare, beyond it."""
-        links = self._links
-        found = None if links is None else links.choose(now, self.admission, spare=spare)
+        found = links.choose(now, self.admission, spare=spare)
         if found is None:
             return False
         page, verdict = found

@@ -172,8 +172,7 @@ class WaitingKind:
     names: str  # of their parameters
     nearer: "WaitingKind | None" = None  # pages of the same folder that are one link nearer
     waiting: list[tuple[int, int]] = field(default_factory=list)  # a heap of depths and pages
-    begun: int = 0
-    visits: int = 0
+    begun: int = 0  # first visits
     brought: int = 0  # new pages
 
     @property
@@ -181,7 +180,7 @@ class WaitingKind:
         """Whether a further visit is likely to bring new pages; of a kind never visited, as one link nearer."""
         if not self.begun:
             return self.nearer is not None and self.nearer.promising
-        return self.brought > 0 and self.brought >= LIMITS.promise * (self.visits + 1)
+        return self.brought > 0 and self.brought >= LIMITS.promise * (self.begun + 1)
 
     def place(self) -> tuple[int, tuple[int, int]]:
         """Where its first page stands in the line of the site.
@@ -241,9 +240,7 @@ class FollowingSite:
 
     def visited(self, url: str, depth: int, brought: int) -> None:
         """Count what a first visit brought."""
-        kind = self.kind(url, depth)
-        kind.visits += 1
-        kind.brought += brought
+        self.kind(url, depth).brought += brought
         self._known = False
 
 

@@ -165,7 +165,7 @@ class PageCrawls:
                 refused = Judgement(Verdict.FAILED, PageState.FAILING, trouble=why.value, detail=sentence)
                 return _Visit(at, outcome, refused, head, None, refusal=why)
         usage = judgement.memory is not None and _new_terms(memory, judgement.memory)
-        if reading is not None and wants_second_look(judgement):
+        if reading is not None and judgement.memory is not None and wants_second_look(judgement):
             judgement = await self._second_look(page, at, reading, judgement, chain)
         if judgement.verdict is Verdict.CHANGED and memory is not None and chain.validators is None:
             await self._check_honesty(page, memory, chain)

@@ -158,7 +158,8 @@ class HttpFetcher:
         wait = self._whole.begin()
         self._first.begin(wait)
         try:
-            answer = await self._open().begin(target, self._sent_headers(request, target.host), request.form)
+            exchange = self._exchange or self._open()
+            answer = await exchange.begin(target, self._sent_headers(request, target.host), request.form)
             self._first.end(wait)
             if answer.status == 304 and (request.etag is not None or request.last_modified is not None):
                 answer.release()

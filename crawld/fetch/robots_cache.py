@@ -36,9 +36,6 @@ class Allowed:
     """robots.txt lets us ask for the URL."""
 
 
-ALLOWED = Allowed()
-
-
 @dataclass(frozen=True, slots=True)
 class Disallowed:
     """robots.txt forbids the URL (`by_rule`), or is unavailable, which forbids everything for a while."""
@@ -134,6 +131,7 @@ class RobotsCache:
         self._unpacked: OrderedDict[str, RuleMatcher] = OrderedDict()
         self._unpacked_bytes = 0
         self._failing: set[str] = set()
+        self._allowed = Allowed()  # one for all: it says nothing more
 
     def verdict(self, url: str, now: float) -> Allowed | Disallowed | NeedsFetch:
         """Whether the URL may be asked for now."""
@@ -152,7 +150,7 @@ class RobotsCache:
         except ParseError:  # stored by another version, or damaged
             self._drop(origin)
             return NeedsFetch(f"{origin}/robots.txt")
-        return ALLOWED if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
+        return self._allowed if allowed else Disallowed("forbidden by robots.txt", site.fresh_until)
 
     def said(self, url: str) -> tuple[Statement, ...]:
         """What the site's robots.txt says of the use of a page, as far as it is known."""

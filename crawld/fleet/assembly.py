@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from crawld.crawl.pushes import Others
 from crawld.crawl.reads import FreshReads
 from crawld.fleet.duties import Duty, FleetDaemon
 from crawld.fleet.learner import ShardLearner, SharedPriors
-from crawld.fleet.mailbox import FleetList, HostTurns, Mailbox, Outbox
+from crawld.fleet.mailbox import FleetList, HostTurns, Mailbox, Outbox, OwnList
 from crawld.fleet.pacing import DatabaseClock, GrantDoor, GrantPacer
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
@@ -28,15 +28,15 @@ from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.fleet.worker import Worker
 from crawld.learn.observations import first_guess
 from crawld.main.assembly import Assembly, Tempo
-from crawld.main.checks import terms_of
+from crawld.main.checks import check, terms_of
 from crawld.main.reload import ReloadableList
 from crawld.main.settings import Settings, changes
 from crawld.main.supervisor import Daemon, Service
 from crawld.model.crawl import AUDITS_KEPT
-from crawld.model.errors import ConfigError, StoreError
+from crawld.model.errors import ConfigError, CrawldError, StoreError
 from crawld.model.shards import HISTORY_DUTY, HOOKS_DUTY, LIST_DUTY
 from crawld.model.web import Clock
-from crawld.pages.list_file import ListNews
+from crawld.pages.list_file import ListFile, ListNews
 from crawld.read.page.rules import DigestRules
 from crawld.show.actions import Control, Reload
 from crawld.show.api.access import make_token
@@ -63,7 +63,19 @@ LIMITS = FleetAssemblyLimits()
 log = logging.getLogger("crawld.fleet")
 
 OWN = frozenset(
-    {"bandwidth", "urls", "database", "user_agent", "credentials", "signing", "allow_private", "reading", "api", "log"}
+    {
+        "bandwidth",
+        "urls",
+        "database",
+        "processes",
+        "user_agent",
+        "credentials",
+        "signing",
+        "allow_private",
+        "reading",
+        "api",
+        "log",
+    }
 )
 """Settings of one machine or process, and secrets; the rate is steered, the list is taken over by what it says."""
 
@@ -101,16 +113,16 @@ def tell_difference(own: Settings, fleets: Settings, revision: int) -> list[str]
     return differing
 
 
-def take_settings(own: Settings, worker: str) -> InForce:
-    """What a worker that starts goes by: the fleet's settings, or its own where it is the first."""
-    return asyncio.run(_take(own, worker))
+def take_settings(own: Settings, worker: str, *, insist: bool = False) -> InForce:
+    """What a worker that starts goes by: the fleet's settings, or its own where it is the first, or where we insist."""
+    return asyncio.run(_take(own, worker, insist=insist))
 
 
-async def _take(own: Settings, worker: str) -> InForce:
+async def _take(own: Settings, worker: str, *, insist: bool) -> InForce:
     async with SharedSettings(own.database) as shared:
         found = await shared.read()
-        if found is None:
-            found = await _first(shared, own, worker)
+        if found is None or insist:
+            found = await _put_in_force(shared, own, worker, found)
     if found is None:
         return InForce(own, 0)
     fleets = with_shared(own, found.document)
@@ -118,10 +130,13 @@ async def _take(own: Settings, worker: str) -> InForce:
     return InForce(fleets, found.number)
 
 
-async def _first(shared: SharedSettings, own: Settings, worker: str) -> Revision | None:
-    """Make this worker's settings the fleet's; those of another where it was faster."""
+async def _put_in_force(shared: SharedSettings, own: Settings, worker: str, found: Revision | None) -> Revision | None:
+    """Make this worker's settings the fleet's where others are; those of another worker where it was faster."""
+    document = shared_document(own)
+    if found is not None and found.document == document:
+        return found
     try:
-        made = await shared.apply(shared_document(own), worker, after=0)
+        made = await shared.apply(document, worker, after=0 if found is None else found.number)
     except StoreError:
         return await shared.read()
     log.info("the settings of this worker are the fleet's from now on", extra={"revision": made.number})
@@ -164,18 +179,26 @@ class FleetAssembly(Assembly):
     clock: DatabaseClock
     store: SqlShardStore
     store_type = SqlShardStore
-    list_type = FleetList
+    list_type: type[ListFile] = FleetList
     commit_seconds = LIMITS.commit_seconds
     holds_all = False
 
-    def __init__(self, given: InForce, name: str, *, tempo: Tempo | None = None) -> None:
+    def __init__(
+        self,
+        given: InForce,
+        name: str,
+        *,
+        tempo: Tempo | None = None,
+        process: int | None = None,
+        retire: bool = False,
+    ) -> None:
+        """`process` is its number among the processes of `crawld run`, whose settings and list are the fleet's."""
         settings, self._revision = given.settings, given.revision
-        _check_importance(settings)
-        if any(site.links for site in settings.discover):
-            raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
-        if settings.search:
-            raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
-        super().__init__(settings, tempo=tempo or Tempo(learn=LIMITS.learn_seconds))
+        self._process, self._written_rate = process, settings.bandwidth
+        if process is not None:
+            self.list_type = OwnList
+        check_fleet_settings(settings)
+        super().__init__(settings, tempo=tempo or Tempo(learn=LIMITS.learn_seconds), retire=retire)
         self.fetcher.may_send = self.door.may_send
         self.ledger = SqlLedger(settings.database)
         self.learner = ShardLearner(self.store, self._make_learner)
@@ -272,7 +295,7 @@ class FleetAssembly(Assembly):
         return None if learner is None else self.clock.monotonic() - learner.caught_up_at
 
     def _make_daemon(self, **parts: Any) -> FleetDaemon:
-        return FleetDaemon(worker=self.worker, **parts)
+        return FleetDaemon(worker=self.worker, in_group=self._process is not None, **parts)
 
     def _control_server(self) -> None:
         """None: a worker starts without pages, and its socket is one of its services."""
@@ -284,7 +307,9 @@ class FleetAssembly(Assembly):
         services.append(SharedPriors(self.ledger, lambda: self.learner.learner, lambda: self.worker.id).run)
         services.append(ControlServer(self.api_parts(), self._socket(), self.listener).run)
         history = FleetHistory(self.fleet.store, self.store.record_freshness, self._tempo.tick)
-        work = {LIST_DUTY: self._keep_list, HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
+        work = {HOOKS_DUTY: self.dispatcher.run, HISTORY_DUTY: history.run}
+        if self._process in {None, 1}:  # of the processes of `crawld run` the one that `crawld reload` asks
+            work[LIST_DUTY] = self._keep_list
         return services + [Duty(name, self.worker, run).run for name, run in work.items()]
 
     async def _reload_worker(self, retire: bool) -> Reload:
@@ -294,12 +319,13 @@ class FleetAssembly(Assembly):
         """Read the machine's own settings again and take over the fleet's; the rate is steered, whatever they say."""
         old = self.reloader.settings
         try:
-            found = await self.shared.read()
-        except StoreError as error:
+            written = old if read_settings is None else read_settings()
+            found = await self._shared_settings(written)
+        except CrawldError as error:
             return Reload(refused=str(error))
 
         def read() -> Settings:
-            own = (old if read_settings is None else read_settings()).model_copy(update={"bandwidth": old.bandwidth})
+            own = written.model_copy(update={"bandwidth": old.bandwidth})
             return own if found is None else with_shared(own, found.document)
 
         result = await super()._reload(read, retire)
@@ -307,7 +333,21 @@ class FleetAssembly(Assembly):
             self._revision = found.number  # also where it was refused: a later one may be better
             if result.refused is None and not {name.partition(".")[0] for name in result.waiting} - OWN:
                 self.worker.reporter.revision = found.number
-        return result
+        if self._process is None or result.refused is not None or written.bandwidth == self._written_rate:
+            return result
+        self._written_rate = written.bandwidth
+        await self.fleet.steering.change_bandwidth(written.bandwidth)
+        return replace(result, applied=["bandwidth", *result.applied])
+
+    async def _shared_settings(self, written: Settings) -> Revision | None:
+        """The fleet's settings; those of a process of `crawld run` become them. ConfigError where they cannot."""
+        found = await self.shared.read()
+        if self._process is None:
+            return found
+        check_fleet_settings(written)
+        if bad := check(written):
+            raise ConfigError("\n".join(str(error) for error in bad))
+        return await _put_in_force(self.shared, written, self.worker.name, found)
 
     async def _follow_settings(self) -> None:
         """Take over the fleet's settings whenever another revision is in force."""
@@ -340,8 +380,10 @@ class FleetAssembly(Assembly):
             tasks.create_task(self.watch.run())
 
     def _socket(self) -> Path:
-        """The control socket of this worker: beside those of others on the machine."""
+        """The control socket of this worker: beside those of others; the first process of `crawld run` has its own."""
         path = self.settings.control_socket()
+        if self._process == 1:
+            return path
         return path.with_name(f"{path.stem}-{self.worker.name}{path.suffix}")
 
 
@@ -353,12 +395,25 @@ class NoList:
         return None
 
 
-def _check_importance(settings: Settings) -> None:
+def check_fleet_settings(settings: Settings) -> None:
+    """ConfigError where the settings ask for what several processes cannot do together."""
     if settings.importance == "requests":
         raise ConfigError("importance: requests is for one machine: a fleet takes the list's weights")
+    if any(site.links for site in settings.discover):
+        raise ConfigError("discover: links: true is for one machine: a fleet follows lists, sitemaps and feeds")
+    if settings.search:
+        raise ConfigError("search: true is for one machine: a fleet has no index of its texts yet")
 
 
-def build_worker(settings: Settings, name: str, read_settings: Callable[[], Settings] | None = None) -> Daemon:
+def build_worker(
+    settings: Settings,
+    name: str,
+    read_settings: Callable[[], Settings] | None = None,
+    *,
+    process: int | None = None,
+    retire: bool = False,
+) -> Daemon:
     """A worker's process, ready to run."""
-    _check_importance(settings)  # before they become the fleet's
-    return FleetAssembly(take_settings(settings, name), name).daemon(read_settings)
+    check_fleet_settings(settings)  # before they become the fleet's
+    given = take_settings(settings, name, insist=process is not None)
+    return FleetAssembly(given, name, process=process, retire=retire).daemon(read_settings)

@@ -15,13 +15,14 @@ from typing import Any
 import click
 
 from crawld.cli.options import LazyGroup
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, settings_in_use
 from crawld.cli.run import crawl, fail_as_service, settings_reader
 from crawld.cli.tables import Row, TableColumn, duration, figure, name, number, print_lines, print_rows, word
 from crawld.fleet.store.standing import FleetStanding
 from crawld.fleet.view import FleetView, WorkerView, fleet_troubles
-from crawld.main.settings import load
+from crawld.main.settings import Settings, load
 from crawld.model.errors import CrawldError, InputError
+from crawld.model.logs import logged_worker
 from crawld.model.units import format_duration, format_rate, many
 
 # `crawld fleet`: several workers on one PostgreSQL that are one crawler; one verb a file.
@@ -77,29 +78,49 @@ NAME = r"[\w.-]{1,63}"  # it is part of the control socket's path, which is shor
     multiple=True,
     help="A private network that may be asked; repeatable.",
 )
+@click.option("--process", type=int, hidden=True, help="Its number among the processes of one `crawld run`.")
+@click.option("--bandwidth", hidden=True, help="As that of `crawld run`, which hands it on.")
+@click.option("--yes", is_flag=True, hidden=True, help="As that of `crawld run`, which hands it on.")
 def run(
-    config_file: Path | None, name: str | None, urls: str | None, database: str | None, allow_private: tuple[str, ...]
+    config_file: Path | None,
+    name: str | None,
+    urls: str | None,
+    database: str | None,
+    allow_private: tuple[str, ...],
+    process: int | None,
+    bandwidth: str | None,
+    yes: bool,
 ) -> None:
     """Run one worker of a fleet: join it, take a fair share of the shards, and crawl what is granted.
 
     The database is one that `crawld fleet init` has made. SIGTERM and ctrl-C give the shards back at once. The rate is
     the whole fleet's: `crawld bandwidth` changes it. Exit statuses are those of `crawld run`.
     """
-    given = {"urls": urls, "database": database, "allow_private": list(allow_private) or None}
+    given = {"urls": urls, "database": database, "allow_private": list(allow_private) or None, "bandwidth": bandwidth}
     try:
-        settings = load(config_file, given)
-        if not settings.database.startswith("postgresql"):
+        settings = _of_process(process, load(config_file, given))
+        if not settings.database.startswith("postgres"):
             raise InputError("a fleet lives in PostgreSQL: set `database: postgresql://USER@HOST/NAME`")
         if name is not None and not re.fullmatch(NAME, name):
             raise InputError(f"--name {name}: a name has letters, digits, dots, underscores and hyphens, 63 at most")
         from crawld.fleet.assembly import build_worker
 
-        read_again = settings_reader(settings, config_file, given)
-        crawl(settings, partial(build_worker, settings, name or _own_name(), read_again))
+        name = name or _own_name()
+        logged_worker.name = name if process is not None else None
+        read = settings_reader(settings, config_file, given)
+        built = partial(build_worker, settings, name, process=process, retire=yes)
+        crawl(settings, partial(built, lambda: _of_process(process, read())))
     except CrawldError as error:
         if "NOTIFY_SOCKET" not in os.environ:
             raise
         fail_as_service(error)
+
+
+def _of_process(process: int | None, settings: Settings) -> Settings:
+    """The settings of one process of `crawld run`: the first answers at `api.listen` for all."""
+    if process in {None, 1}:
+        return settings
+    return settings.model_copy(update={"api": settings.api.model_copy(update={"listen": None})})
 
 
 def _own_name() -> str:
@@ -149,7 +170,7 @@ def status(everyone: bool, config_file: Path | None, database: str | None, as_js
     `lag` is how long records wait to be written. `stale` counts records that a worker crawled for a shard which
     had another owner by then; they are dropped.
     """
-    view = asyncio.run(_read(load(config_file, {"database": database}).database))
+    view = asyncio.run(_read(settings_in_use(config_file, database).database))
     document = fleet_document(view, everyone=everyone)
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -242,7 +263,7 @@ def drain(worker: str, undo: bool, config_file: Path | None, database: str | Non
     It commits what it crawled, gives shard after shard back and takes no new ones, until it is stopped or --undo.
     `crawld fleet status` shows how many it still holds.
     """
-    asyncio.run(_drain(load(config_file, {"database": database}).database, worker, undo=undo, as_json=as_json))
+    asyncio.run(_drain(settings_in_use(config_file, database).database, worker, undo=undo, as_json=as_json))
 
 
 async def _drain(database: str, worker: str, *, undo: bool, as_json: bool) -> None:

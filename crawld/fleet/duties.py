@@ -101,6 +101,14 @@ class FleetDaemon(Daemon):
     """A daemon that is a worker: history and pruning are the fleet's business, not every worker's."""
 
     worker: Worker
+    in_group: bool = False
+    """One of the processes of `crawld run`, which says for all of them that they are ready."""
+
+    def _tell_ready(self, told: dict[str, object]) -> None:
+        if self.in_group:
+            self.notifier.send(f"X_DASHBOARD={told['dashboard'] or ''}", "READY=1", self._status_line())
+        else:
+            Daemon._tell_ready(self, told)  # a dataclass with slots is made anew, which super() does not know
 
     async def _begin(self) -> None:
         await self.worker.join()

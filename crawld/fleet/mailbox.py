@@ -10,9 +10,9 @@ from typing import Any
 
 from crawld.crawl.admission import Booking
 from crawld.crawl.asked_pages import ReadClaim
-from crawld.fleet.mail import HOST, MARKS, PAGES, REFRESH, SIGNALS, TURN, WEBSUB, Mail
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.store.ledger import SqlLedger, TurnWanted
+from crawld.fleet.store.making import HOST, MARKS, PAGES, REFRESH, SIGNALS, TURN, WEBSUB, Mail
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Claimed
@@ -218,4 +218,14 @@ class FleetList(ListFile):
         if digest != fleets:
             await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
         self._known, self._status.list_held_back = digest, None
+        return True
+
+
+class OwnList(FleetList):
+    """The list of the processes of one `crawld run`: whatever the file says is the fleet's."""
+
+    async def _accepts(self, source: str, body: bytes) -> bool:  # noqa: ARG002 - as other lists
+        digest = list_digest(body)
+        if await self._store.setting(FLEET_LIST) != digest:
+            await self._store.change_setting(FLEET_LIST, digest, now=self._clock.now())
         return True

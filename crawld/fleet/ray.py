@@ -64,9 +64,10 @@ class ActorStanding:
     ended: Ended | None
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask the kernel to end this process, cleanly, when the thread that started it dies; between fork and exec."""
-    LIBC.prctl(LIMITS.pr_set_pdeathsig, signal.SIGTERM)
+    if hasattr(LIBC, "prctl"):  # Linux's alone
+        LIBC.prctl(LIMITS.pr_set_pdeathsig, signal.SIGTERM)
 
 
 class WorkerActor:
@@ -116,7 +117,7 @@ class WorkerActor:
         lines: deque[str] = deque(maxlen=LIMITS.last_lines)
         with subprocess.Popen(  # noqa: S603 - our own program
             words, env=os.environ | self._environment, stderr=subprocess.PIPE, text=True, errors="replace",
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - it makes one system call
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - it makes one system call
         ) as process:  # fmt: skip
             self._process = process
             if self._stopping.is_set():

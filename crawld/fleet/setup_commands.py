@@ -3,15 +3,16 @@
 import asyncio
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from crawld.cli.options import RATE
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, settings_in_use
 from crawld.fleet.asking import database_clock
 from crawld.fleet.assembly import OWN, shared_document, with_shared
 from crawld.fleet.mailbox import FLEET_LIST, list_digest
@@ -46,8 +47,8 @@ LIMITS = SetupCommandsLimits()
 class Told:
     """Shows how far a transfer is, once a second."""
 
-    def __init__(self) -> None:
-        self._clock = SystemClock()
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self._clock, self._say = SystemClock(), say or partial(click.echo, err=True)
         self._started = self._clock.monotonic()
         self._last = 0.0
 
@@ -61,7 +62,7 @@ class Told:
         now = self._clock.monotonic()
         if now - self._last >= LIMITS.tell_seconds:
             self._last = now
-            click.echo(f"{table}: {done:,} of {of:,}", err=True)
+            self._say(f"{table}: {done:,} of {of:,}")
 
     def show(self, counts: dict[str, int]) -> None:
         """Say what was copied."""
@@ -138,7 +139,7 @@ def export(target: str, config_file: Path | None, database: str | None, as_json:
     Workers may go on meanwhile: what they write from now on is left out. Changes keep their numbers.
     """
     told = Told()
-    copying = write_out(load(config_file, {"database": database}).database, target, told)
+    copying = write_out(settings_in_use(config_file, database).database, target, told)
     counts = named_counts(asyncio.run(copying))
     if as_json:
         seconds = {"seconds": round(told.seconds, 3), "pages_per_second": round(counts["pages"] / told.seconds, 1)}
@@ -190,7 +191,7 @@ def apply(config_file: Path, database: str | None, yes: bool, as_json: bool) -> 
     machine's own stays its file's: api, log, reading, user_agent, allow_private, database and the place of the list.
     The rate is changed by `crawld bandwidth`. With --json nothing is asked: without --yes nothing is changed.
     """
-    settings = load(config_file, {"database": database})
+    settings = settings_in_use(config_file, database)
     if bad := check(settings):
         raise ConfigError("\n".join(str(error) for error in bad))
     document = asyncio.run(_apply(settings, Asking(yes, as_json)))

@@ -8,10 +8,10 @@ from typing import Any
 
 from crawld.choose.host_gate import HostGate
 from crawld.crawl.reads import Freshened
-from crawld.fleet.mail import MARKS as MARKS_MAIL
-from crawld.fleet.mail import REFRESH, Mail
 from crawld.fleet.status import merged_status
 from crawld.fleet.store.fleet_store import SqlFleetStore
+from crawld.fleet.store.making import MARKS as MARKS_MAIL
+from crawld.fleet.store.making import REFRESH, Mail
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import InputError

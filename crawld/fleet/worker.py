@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawld.crawl.loop import Crawler
-from crawld.fleet.mail import Mail
 from crawld.fleet.pacing import NOTHING, DatabaseClock, DatabaseTime, GrantDoor, GrantPacer, lease_end, schedule
 from crawld.fleet.reporting import Reporter
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.store.ledger import Beat, LeaseLostError, SqlLedger
+from crawld.fleet.store.making import Mail
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import ClockError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS

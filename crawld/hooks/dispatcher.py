@@ -50,7 +50,7 @@ LIMITS = DispatcherLimits()
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Whom to tell of which changes, how fast, and how many may wait for how long."""
+    """A hook: whom to tell of which changes, how fast, and how many may wait for how long."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What becomes of new changes at a hook: which wait, up to which number older ones go, and how many are lost."""
+    """Fate of new changes at a hook: which wait, up to which number older ones go, and how many are lost."""
 
     kept: Sequence[NewChange]
     dropped_to: int | None

@@ -1,4 +1,4 @@
-"""What is due for one hook: in order for each page, with back-off, within the hook's rate. Pure: nothing here awaits.
+"""The queue of one hook: in order for each page, with back-off, within the hook's rate. Pure: nothing awaits.
 
 A page's next change is not taken before the one before was settled, that is delivered and gone from the store. So after
 a crash only the latest change of a page can come twice, never an older one after a newer one.
@@ -30,7 +30,7 @@ LIMITS = QueueLimits()
 
 @dataclass(frozen=True, slots=True)
 class HookPace:
-    """How fast a hook is told, and how it is tried again."""
+    """Pace of a hook: how fast it is told, and how it is tried again."""
 
     rate: float  # sendings per second
     concurrency: int = 1  # sendings at once

@@ -43,6 +43,7 @@ class SettingsLimits:
     max_body: int = 2**30
     max_deadline: float = 3_600.0
     max_days: float = 36_500.0
+    max_processes: int = 64
     """Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 
 
@@ -132,6 +133,10 @@ def megabytes(value: int) -> int:
     if not LIMITS.min_megabytes <= value <= LIMITS.max_megabytes:
         raise ValueError(f"write a whole number from {LIMITS.min_megabytes} to {LIMITS.max_megabytes}")
     return value
+
+
+def _processes(value: object) -> object:
+    return 0 if value == "auto" else value
 
 
 def _share(value: object) -> float:
@@ -228,6 +233,7 @@ Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
 Count = Annotated[int, Field(ge=1, le=LIMITS.max_count)]
+Processes = Annotated[int, BeforeValidator(_processes), Field(ge=0, le=LIMITS.max_processes)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
@@ -245,7 +251,7 @@ Verdict = Literal["new", "changed", "gone", "back", "moved", "usage", "removed"]
 
 
 class HookDefaults(NamedTuple):
-    """What holds for a kind of hook where the settings say nothing."""
+    """Values of a kind of hook where the settings say nothing."""
 
     rate: float  # sendings per second
     seconds: float  # for one
@@ -278,7 +284,7 @@ def _arguments(value: object) -> object:
 
 
 class HookSection(BaseModel):
-    """Whom to tell of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+    """A receiver of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -406,7 +412,7 @@ SecretVariable = Annotated[str, AfterValidator(_variable)]
 
 
 class Credential(BaseModel):
-    """What is sent to one origin, or to the part of it below a prefix: named here, and kept in a file or variable."""
+    """A credential of one origin, or of the part of it below a prefix: named here, and kept in a file or variable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -473,7 +479,7 @@ def _agent(value: str) -> str:
 
 
 class Signing(BaseModel):
-    """Whether requests are signed (RFC 9421, Web Bot Auth), by which keys, and where sites find those."""
+    """Signing of requests (RFC 9421, Web Bot Auth): by which keys, and where sites find those."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -549,7 +555,7 @@ class _Section(BaseModel):
 
 
 class Politeness(_Section):
-    """How one host is asked."""
+    """Manners towards one host."""
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
@@ -557,7 +563,7 @@ class Politeness(_Section):
 
 
 class Fetching(_Section):
-    """How one request is made."""
+    """Bounds of one request."""
 
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
@@ -567,14 +573,14 @@ class Fetching(_Section):
 
 
 class ReadingAnswers(_Section):
-    """What reading one answer may cost, in a process of its own."""
+    """Cost that reading one answer may have, in a process of its own."""
 
     deadline: Annotated[Duration, Field(gt=0, le=LIMITS.max_deadline)] = 5.0
     memory_mb: Annotated[int, Field(le=LIMITS.max_megabytes), AfterValidator(megabytes)] = 128
 
 
 class SignalsSection(_Section):
-    """Where hints of change come from and what they may cost."""
+    """Sources of hints of change, and what they may cost."""
 
     share: Share = 0.25
     delay: Duration = 0.0
@@ -593,7 +599,7 @@ class Discover(_Section):
 
 
 class DigestSection(_Section):
-    """What counts as a change on the pages whose URL the pattern matches."""
+    """Rule of what counts as a change on the pages whose URL the pattern matches."""
 
     pattern: str = "*"
     mode: Literal["main", "text", "raw"] = "main"
@@ -604,7 +610,7 @@ class DigestSection(_Section):
 
 
 class RetentionSection(_Section):
-    """How much history is kept."""
+    """Extent of the history that is kept."""
 
     days: Annotated[float, Field(gt=0, le=LIMITS.max_days)] = 400
     crawls_per_page: Count = 300
@@ -628,7 +634,7 @@ class ReadThrough(_Section):
 
 
 class Api(_Section):
-    """How the running daemon is reached."""
+    """Addresses of the running daemon, and who may ask there."""
 
     socket: str | None = None
     listen: Annotated[str, BeforeValidator(listen_address)] | None = "127.0.0.1:8642"
@@ -639,7 +645,7 @@ class Api(_Section):
 
 
 class Log(_Section):
-    """What is logged, and how."""
+    """Level and form of the log."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
@@ -655,6 +661,7 @@ class Settings(_Section):
     importance: Literal["list", "requests"] = "list"
     significance: bool = False
     database: Annotated[str, AfterValidator(database_url)] = "sqlite:///crawld.db"
+    processes: Processes = 1
     user_agent: str | None = None
     policy: Literal[POLICIES] = "greedy-ncis"  # type: ignore[valid-type]  # the names are listed once, above
     allow_private: Annotated[list[Network], Texts] = []
@@ -735,6 +742,24 @@ class Settings(_Section):
         """Returns where the keys are kept that requests are signed with."""
         return self._beside("keys") if self.signing.key_file is None else _absolute(self.signing.key_file)
 
+    def server_folder(self) -> Path | None:
+        """Returns where `crawld run --processes` keeps its own PostgreSQL; None where the database is one anyway."""
+        return self._beside("postgres") if self.database.startswith("sqlite:///") else None
+
+    def in_use(self) -> "Settings":
+        """These settings with the database that is in use: the own PostgreSQL where the SQLite file was left for one.
+
+        What lies beside the SQLite file stays there: control socket, token, keys.
+        """
+        folder = self.server_folder()
+        address = None if folder is None else _read_if_there(folder / SERVER_ADDRESS)
+        if not address:
+            return self
+        api = {"socket": str(self.control_socket()), "token_file": str(self.token_file())}
+        parts = {"api": api, "signing": {"key_file": str(self.key_file())}}
+        copied = {name: getattr(self, name).model_copy(update=update) for name, update in parts.items()}
+        return self.model_copy(update={"database": address, **copied})
+
     def _beside(self, kind: str) -> Path:
         """A file of the daemon's own: beside the SQLite file, or in the service's state directory.
 
@@ -755,6 +780,19 @@ class Settings(_Section):
         return frozenset(self.api.hosts) | ({host_name(public)} if public else set())
 
 
+SERVER_ADDRESS = "address"
+"""The file in the folder of crawld's own PostgreSQL that holds its URL, once everything is in there."""
+
+
+def _read_if_there(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError:
+        raise access_refused(file) from None
+
+
 def _absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()
 
@@ -764,6 +802,11 @@ def _name_of(place: str) -> str:
 
 
 def load(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Settings as they are written, with the database that is in use."""
+    return load_written(path, overrides).in_use()
+
+
+def load_written(path: Path | None, overrides: dict[str, Any] | None = None) -> Settings:
     """Settings from a YAML file, then from the command line, which wins; every error at once with its path.
 
     A relative `urls` starts where it is named: in the file's directory, or in the command line's working directory.

@@ -178,9 +178,8 @@ class Daemon:
         looking = asyncio.create_task(self._where_to_look())  # READY promises that commands are answered
         await asyncio.wait([looking, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         if looking.done():
-            self.notifier.send("READY=1", self._status_line())
             self._serving.set()
-            log.info("ready", extra=looking.result())
+            self._tell_ready(looking.result())
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
         looking.cancel()
         log.info("stopping")
@@ -196,6 +195,11 @@ class Daemon:
         for error in failed:
             if error is not None:
                 raise error
+
+    def _tell_ready(self, told: dict[str, object]) -> None:
+        """Say that requests leave and commands are answered."""
+        self.notifier.send("READY=1", self._status_line())
+        log.info("ready", extra=told)
 
     async def _where_to_look(self) -> dict[str, object]:
         """Returns what the first line says: how much is crawled how fast, and where to look on."""

@@ -1,4 +1,4 @@
-"""Who may use the daemon's files: its own user, and a group where their directory is shared with one."""
+"""Users of the daemon's files: its own user, and a group where their directory is shared with one."""
 
 import grp
 import os

@@ -12,7 +12,7 @@ AUDITS_KEPT = 1000
 
 
 class Verdict(StrEnum):
-    """What an attempt found out about the page."""
+    """Finding of an attempt at a page."""
 
     NEW = "new"  # first copy: nothing to compare with
     CHANGED = "changed"
@@ -40,7 +40,7 @@ class ChangeVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a body was: its bytes, its visible text, and the blocks of that text, all hashed."""
+    """Digest of a body: its bytes, its visible text, and the blocks of that text, all hashed."""
 
     raw: bytes
     text: bytes | None = None
@@ -96,7 +96,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class HostNoise:
-    """What varies in the same place of many pages of a host: of its templates, learnt once for all pages.
+    """Noise in the same place of many pages of a host: of its templates, learnt once for all pages.
 
     `blocks` are the numbers of blocks without their times and counters, `places` stretches between shared blocks.
     """
@@ -107,7 +107,7 @@ class HostNoise:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is remembered of the latest copy, to ask conditionally and to tell change from noise."""
+    """Memory of the latest copy, to ask conditionally and to tell change from noise."""
 
     page_id: int
     fetched_at: float
@@ -125,7 +125,7 @@ class Memory:
 
 
 class Edit(StrEnum):
-    """What became of a word or a block."""
+    """Fate of a word or a block."""
 
     SAME = "same"
     ADDED = "added"

@@ -1,4 +1,4 @@
-"""What crawld raises on purpose: each sentence says what was wrong, where, and what to do."""
+"""Errors that crawld raises on purpose: each sentence says what was wrong, where, and what to do."""
 
 
 class CrawldError(Exception):

@@ -1,4 +1,4 @@
-"""What one HTTP request brought: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
+"""Outcomes of one HTTP request: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Purpose(StrEnum):
 
 
 class Use(StrEnum):
-    """What a slot was spent on: the purpose of its request, or for a further request of a visit what that was for."""
+    """Use of a slot: the purpose of its request, or for a further request of a visit what that was for."""
 
     PAGE = "page"
     AUDIT = "audit"
@@ -78,7 +78,7 @@ TURNED_AWAY = (
 
 
 class Scope(StrEnum):
-    """Whom trouble speaks of: the page alone, or everything its host serves."""
+    """Extent of trouble: the page alone, or everything its host serves."""
 
     PAGE = "page"
     HOST = "host"
@@ -109,7 +109,7 @@ class Request(NamedTuple):
 
 
 class Validators(NamedTuple):
-    """What an address sent with a copy, to ask that very address whether it is still the same."""
+    """Validators that an address sent with a copy, to ask that very address whether it is still the same."""
 
     url: str
     etag: str | None
@@ -171,7 +171,7 @@ def outcome_name(outcome: Outcome) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RobotsReading:
-    """What one robots.txt says to one crawler."""
+    """Rules of one robots.txt for one crawler."""
 
     crawl_delay: float | None
     sitemaps: Sequence[str]
@@ -181,7 +181,7 @@ class RobotsReading:
 
 @dataclass(frozen=True, slots=True)
 class RobotsState:
-    """What is remembered of one robots.txt, over a restart too. Times are UTC seconds."""
+    """Memory of one robots.txt, over a restart too. Times are UTC seconds."""
 
     origin: str
     agent: str  # the product token that the rules are for

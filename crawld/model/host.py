@@ -14,7 +14,7 @@ MAX_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """What is remembered of a host over a restart. Times are UTC seconds."""
+    """Memory of a host over a restart. Times are UTC seconds."""
 
     name: str
     blocked_until: float = 0.0  # back-off and Retry-After

@@ -82,6 +82,21 @@ NO_MEMORY = (
 log_no_memory = _OncePerMinute()
 
 
+class _Worker:
+    """Names the worker in each line, where several log to one stream."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        if self.name is not None and not hasattr(record, "worker"):
+            record.worker = self.name
+        return True
+
+
+logged_worker = _Worker()
+
+
 def _tells_more_than_no_memory(record: logging.LogRecord) -> bool:
     """Tell in one sentence that memory has run out, where a library would add a traceback."""
     if record.exc_info and isinstance(record.exc_info[1], MemoryError):
@@ -94,6 +109,7 @@ def configure(level: str, style: str, *, in_journal: bool, crawls: bool = False,
     """Send crawld's log lines to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines(with_time=not in_journal))
+    handler.addFilter(logged_worker)
     logger = logging.getLogger("crawld")
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
@@ -102,5 +118,6 @@ def configure(level: str, style: str, *, in_journal: bool, crawls: bool = False,
     library = logging.StreamHandler(stream or sys.stderr)
     library.setFormatter(handler.formatter)
     library.addFilter(_tells_more_than_no_memory)
+    library.addFilter(logged_worker)
     logging.getLogger("sqlalchemy").handlers[:] = [library]
     _EACH.setLevel(logging.INFO if crawls else logging.WARNING)

@@ -1,4 +1,4 @@
-"""What is told to a monitoring system: families of figures, each with its name, meaning and samples."""
+"""Figures for a monitoring system: families of figures, each with its name, meaning and samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FamilyKind(StrEnum):
-    """How the figures of a family behave."""
+    """Behaviour of the figures of a family."""
 
     COUNTER = "counter"  # only grows, from 0 at the start
     GAUGE = "gauge"
@@ -25,7 +25,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How often a length of time was at most so many seconds, by bound, in rising order and up to infinity."""
+    """Counts of lengths of time of at most so many seconds, by bound, in rising order and up to infinity."""
 
     name: str
     meaning: str
@@ -35,7 +35,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class HookStanding:
-    """How a hook stands."""
+    """State of a hook."""
 
     name: str
     waiting: int

@@ -11,7 +11,7 @@ BY_HAND, FROM_LIST, FROM_MOVE, FROM_LINKS = "operator", "list", "moved", "links"
 
 
 class PageState(StrEnum):
-    """Where a page stands. Only `retired` pages are never asked."""
+    """State of a page. Only `retired` pages are never asked."""
 
     WAITING = "waiting"  # on the list, never crawled with success
     LIVE = "live"  # we hold a copy
@@ -39,7 +39,7 @@ class Page(NamedTuple):  # one is made whenever a page is looked up: a tuple is 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """What a page turned out to be another address of, and how that was proved; `of` is None where it is no longer."""
+    """The page that another is an address of, and how that was proved; `of` is None where it is no longer."""
 
     of: int | None
     url: str | None = None

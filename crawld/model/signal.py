@@ -25,7 +25,7 @@ LIMITS = SignalLimits()
 
 
 class Crowd(StrEnum):
-    """How many of a site's listed pages moved in the same poll; each kind is trusted by itself."""
+    """Share of a site's listed pages that moved in the same poll; each kind is trusted by itself."""
 
     ALONE = "alone"
     FEW = "few"
@@ -44,7 +44,7 @@ def crowd_of(moved: int, listed: int) -> Crowd:
 
 
 class Source(StrEnum):
-    """Where hints come from, and how many came with them. Each has its own precision and recall on each host.
+    """Source of a hint, by how many came with it. Each has its own precision and recall on each host.
 
     Lastmods of a sitemap that move alone, with a few others, or with a large part of the site are three sources: a page
     edited by hand and a build that stamps every page are worth different trust.
@@ -94,7 +94,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class SignalTrust:
-    """How far signals of a source are heard on a host, and by what evidence.
+    """Trust in the signals of a source on a host, and its evidence.
 
     `score` is by how much predictions that listened to the source are ahead of those that did not, as a sum of log
     scores, and `intervals` those between crawls in which it spoke; `why` says it in a sentence. `weight` is the part of
@@ -112,7 +112,7 @@ class SignalTrust:
 
 @dataclass(frozen=True, slots=True)
 class SignalGain:
-    """What crawls after believed signals of a source gained on a host, against a crawler that ignores signals.
+    """Gain of crawls after believed signals of a source on a host, against a crawler that ignores signals.
 
     `confirmed` crawls found a change, those `in_vain` none; `gain` is in fresh seconds weighted by importance, `saved`
     in requests: what that freshness would have cost, less the part of a visit that each crawl came early by.
@@ -151,7 +151,7 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True)
 class PushAnswer:
-    """What to answer, which signals came of it, which key to check first, and what others may know more of."""
+    """Answer to a push, the signals that came of it, the key to check first, and what others may know more of."""
 
     status: int
     body: Mapping[str, Any]

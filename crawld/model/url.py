@@ -1,4 +1,4 @@
-"""What is sent for a URL (its target), which spellings mean the same page (its identity), and who is asked.
+"""URLs: what is sent for one (its target), which spellings mean the same page (its identity), and who is asked.
 
 The target is what a browser would send: the WHATWG serialisation, without the fragment. See docs/decisions/urls.md.
 """

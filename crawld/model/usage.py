@@ -1,4 +1,4 @@
-"""What a page may be used for: the statements of its site, each with where it was made, and what follows from them.
+"""Uses that a page allows: the statements of its site, each with where it was made, and what follows from them.
 
 A use is denied where any statement denies it, allowed where one allows it and none denies it, and open where nothing is
 said (docs/usage.md).
@@ -23,7 +23,7 @@ LIMITS = UsageLimits()
 
 
 class PageUse(StrEnum):
-    """What consumers do with a page."""
+    """Use that consumers make of a page."""
 
     SEARCH = "search"  # show it in search results
     AI_INPUT = "ai-input"  # give it to a model as input: answers, summaries, retrieval
@@ -31,7 +31,7 @@ class PageUse(StrEnum):
 
 
 class SaidIn(StrEnum):
-    """Where a site makes a statement of a page."""
+    """Place in which a site makes a statement of a page."""
 
     ROBOTS_SIGNAL = "robots.txt Content-Signal"
     ROBOTS_USAGE = "robots.txt Content-Usage"
@@ -85,7 +85,7 @@ YES, NO = frozenset({"yes", "y", "?1", "1", "true"}), frozenset({"no", "n", "?0"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a page may be used for. None: nothing is said."""
+    """Uses that a page allows. None: nothing is said."""
 
     search: bool | None = None
     ai_input: bool | None = None

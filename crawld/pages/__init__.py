@@ -1,1 +1,1 @@
-"""Which pages are kept: the list, discovery by links, demand, aliases, and the pages in memory."""
+"""The pages that are kept: the list, discovery by links, demand, aliases, and the pages in memory."""

@@ -26,7 +26,7 @@ from crawld.store.pages import Adoption
 
 @dataclass(frozen=True, slots=True)
 class ListNews:
-    """What the URL list did since the last reload, or the start."""
+    """Effect of the URL list since the last reload, or the start."""
 
     added: int = 0
     removed: int = 0

@@ -1,4 +1,4 @@
-"""Who is kept fresh: brings the store, the pages in memory and the scheduler to the same list."""
+"""The set of pages: brings the store, the pages in memory and the scheduler to the same list."""
 
 import asyncio
 import ctypes

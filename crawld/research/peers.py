@@ -214,7 +214,7 @@ class PassCrawler:
         """A pass begins."""
 
     def wants(self, page: int) -> bool:  # noqa: ARG002 — whichever it is
-        """Whether a page that has been copied is asked again when the pass comes to it."""
+        """Tells whether a page that has been copied is asked again when the pass comes to it."""
         return True
 
     def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 — what was found does not matter

@@ -250,7 +250,7 @@ class PoliteFile(StrEnum):
 
 
 def is_polite_crawling(folder: Path) -> bool:
-    """Whether the folder holds files of that set."""
+    """Tells whether the folder holds files of that set."""
     return folder.is_dir() and any(_found(folder, name) for name in PoliteFile)
 
 

@@ -155,7 +155,7 @@ class LabSite:
         return "".join(f"{self.url(page)} {importance[page]:.6g}\n" for page in range(self.scenario.pages))
 
     def is_current(self, page: int, content: bytes) -> bool:
-        """Whether this is what the page says now."""
+        """Tells whether this is what the page says now."""
         version = int(self._changes[page].searchsorted(self.elapsed, side="right"))
         return content == self._text(page, version).encode()
 

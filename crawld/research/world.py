@@ -163,7 +163,7 @@ class World:
         return np.split(self.changes, self.change_offsets[1:-1])
 
     def changed_between(self, page: int, after: float, until: float) -> bool:
-        """Whether the page changed in (after, until]."""
+        """Tells whether the page changed in (after, until]."""
         times = self.changes_by_page[page]
         first = int(times.searchsorted(after, side="right"))
         return first < len(times) and bool(times[first] <= until)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, or_, select, update
+from sqlalchemy import BigInteger, ColumnElement, Integer, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.page import FROM_LINKS, Page, PageState
@@ -49,6 +49,11 @@ SHOWN = 10
 _page, _host, _link, _site = tables.pages.c, tables.hosts.c, tables.links.c, tables.site_pages.c
 _UNLINK = delete(tables.links).where(
     _link.source == bindparam("b_source", type_=BigInteger), _link.target == bindparam("b_target", type_=BigInteger)
+)
+_NEARER = (
+    update(tables.site_pages)
+    .where(_site.page_id == bindparam("b_page", type_=BigInteger), _site.depth > bindparam("b_depth", type_=Integer))
+    .values(depth=bindparam("b_depth", type_=Integer))
 )
 
 
@@ -174,9 +179,7 @@ class StoredLinks:
             await run(connection, added_once(dialect, tables.links), new)
             rows = [{"page_id": page_id, "depth": depth} for page_id, depth in {source: 0, **depths}.items()]
             await run(connection, added_once(dialect, tables.site_pages), rows)
-            for page_id, depth in depths.items():
-                nearer = update(tables.site_pages).where(_site.page_id == page_id, _site.depth > depth)
-                await connection.execute(nearer.values(depth=depth))
+            await run(connection, _NEARER, [{"b_page": page_id, "b_depth": depth} for page_id, depth in depths.items()])
             await connection.execute(update(tables.site_pages).where(_site.page_id == source).values(deferred=deferred))
             return bool(gone or new)
 

@@ -223,8 +223,8 @@ async def read_hosts(
     )
     away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
     return [
-        HostLine(name, count, bool(blocked), *others, turned_away=away.get(host_id, {}))
-        for host_id, name, count, blocked, *others in await connection.execute(query)
+        HostLine(name, count, bool(blocked), until, asked, failures, delay, crawl_delay, away.get(host_id, {}))
+        for host_id, name, count, blocked, until, asked, failures, delay, crawl_delay in await connection.execute(query)
     ]
 
 

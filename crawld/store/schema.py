@@ -1,15 +1,18 @@
 """Bringing a database to this version's tables with Alembic, and refusing what is not ours or newer."""
 
+import ast
 import logging
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy import Connection, delete, insert, inspect, select, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 import crawld
@@ -18,7 +21,6 @@ from crawld.model.errors import StoreError
 from crawld.store import tables
 from crawld.store.address import Address
 from crawld.store.engine import reading_engine
-from crawld.store.revisions import current_revision, known_revisions
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -37,6 +39,36 @@ def migrations_directory() -> Path:
         if (place / "env.py").is_file():
             return place
     raise StoreError(f"the migrations are missing beside {package}: install crawld again")
+
+
+# Which revision a database has and which this version knows, told without Alembic: readers start twice as fast.
+
+_REVISION = re.compile(r"^(revision|down_revision)\b[^=\n]*=\s*(.+)$", re.MULTILINE)
+
+
+@lru_cache
+def known_revisions(directory: Path) -> tuple[str, ...]:
+    """Every revision this version knows, the latest first: each file names its own and the one before."""
+    before: dict[str | None, str] = {}
+    for file in (directory / "versions").glob("*.py"):
+        named = {name: ast.literal_eval(value) for name, value in _REVISION.findall(file.read_text(encoding="utf-8"))}
+        if "revision" in named:
+            before[named["down_revision"]] = named["revision"]
+    found: list[str] = []
+    following: str | None = None
+    while (following := before.get(following)) is not None:
+        found.insert(0, following)
+    if not found or len(found) != len(before):
+        raise StoreError(f"the migrations in {directory} are not one chain: install crawld again")
+    return tuple(found)
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The database's revision, None where it was never migrated."""
+    if "alembic_version" not in inspect(connection).get_table_names():
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    return found
 
 
 def alembic_config(connection: Connection) -> "Config":

@@ -14,10 +14,9 @@ from sqlalchemy import text
 
 from crawld.choose.chooser import Bid
 from crawld.crawl.admission import Booking
-from crawld.fleet.mail import Mail
 from crawld.fleet.store.fence import holding
 from crawld.fleet.store.ledger import LeaseLostError, Report, SqlLedger, TurnWanted
-from crawld.fleet.store.making import leave_mail, make_fleet, next_changes, next_ids
+from crawld.fleet.store.making import Mail, leave_mail, make_fleet, next_changes, next_ids
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import first_id
 from crawld.store.address import parse_address

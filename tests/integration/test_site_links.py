@@ -1,16 +1,23 @@
 """Whole sites by their links, against the real test site."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from crawld.choose.pacer import Share
-from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes
+from crawld.crawl.site_links import FollowedSite, FollowingSite, Shapes, SiteLinks, WaitingKind
+from crawld.fetch.robots_cache import Allowed
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
-from crawld.model.page import Page
+from crawld.model.page import Page, PageState
+from crawld.pages.pages import Pages
 from crawld.read.page.links import shape_of
 from crawld.store.report import Reader
 from tests.support.behaviours import answer, html, not_found, page
@@ -263,10 +270,10 @@ def test_kinds_of_pages_that_lead_on_come_first() -> None:
         site.visited(f"https://example.org/{url}", 1, brought)
         assert kind.promising is (brought > 0)
     assert line_of(site) == [5, 1, 3]
-    deeper = site.kind("https://example.org/b/z", 2)
-    assert deeper.promising  # as those one link nearer, until one was visited
-    deeper.begun = 1
-    assert not deeper.promising
+    nearer = site.kind("https://example.org/b/z", 1)
+    assert site.kind("https://example.org/b/z", 2).promising  # as those one link nearer, until one was visited
+    assert not WaitingKind("", nearer, begun=1).promising
+    assert not WaitingKind("", nearer, begun=60, brought=1).promising  # most are not there, or lead nowhere
 
 
 def test_steps_of_a_calendar_are_no_finds() -> None:
@@ -305,20 +312,42 @@ def test_slots_are_lent_ahead_of_a_share_and_made_up_for() -> None:
     assert share.ready
 
 
-async def test_pages_behind_unlisted_ones_are_found_within_a_round(tmp_path: Path) -> None:
-    """Unlisted pages that lead to others are visited ahead of the share, however many wait for it."""
-    async with Site() as site:
-        listed = [f"/docs/l{n}q" for n in range(150)]
-        site.pages["/docs/"] = linking("start")
-        for n, path in enumerate(listed):
-            site.pages[path] = linking(f"l{n}", *([f"a{n}q"] if n % 5 == 0 else []))
-            site.pages[f"/docs/a{n}q"] = linking(f"a{n}", f"b{n}q")
-            site.pages[f"/docs/b{n}q"] = linking(f"b{n}")
-        query = "SELECT count(*) FROM pages WHERE url LIKE '%/docs/b%'"
-        urls = [site.url(path) for path in listed]
-        async with following(tmp_path, site, urls=urls, bandwidth="40/s"):
-            await until(lambda: rows(tmp_path, query) == [(30,)])
-            assert len(site.log) < 260  # 30 first visits are the share of 300 slots
+class Open:
+    """Stands for the scheduler and for admission: nothing is held, and every page may be asked."""
+
+    gate = SimpleNamespace(host=len)
+
+    def postpone(self, page_id: int, not_before: float, now: float) -> None:
+        """Nobody picks it."""
+
+    def held(self, page_id: int) -> bool:
+        """Nobody crawls it."""
+        return False
+
+    def decide(self, url: str, host: int, now: float) -> Allowed:
+        """Nothing forbids it."""
+        return Allowed()
+
+
+@pytest.mark.parametrize(("brought", "visits"), [(1, 20 + 17), (0, 20)])
+def test_pages_that_lead_on_are_visited_ahead_of_the_share(brought: int, visits: int) -> None:
+    """Of 170 pages a round has 17 slots of the share: so many more first visits, where the first one brought a page."""
+    prefix, everything = "https://example.org/", Open()
+    pages = Pages([prefix])
+    pages.put_all([Page(n, f"{prefix}{n}q", "example.org") for n in range(170)], [PageState.LIVE] * 170, [0] * 170)
+    parts: list[Any] = [None, None, SimpleNamespace(in_memory=pages), everything, None, None]
+    links = SiteLinks([FollowedSite(prefix)], *parts)
+    site = links.site_of(prefix)
+    assert site is not None
+    for n in range(100, 170):
+        links._wait(site, n, 1, -math.inf, 0.0)
+    first = []
+    for slot in range(200):
+        links.tick()
+        if (found := links.choose(float(slot), cast(Any, everything))) is not None:
+            first.append(found[0].id)
+            site.visited(found[0].url, 1, brought)
+    assert len(set(first)) == len(first) == visits
 
 
 async def test_listed_pages_are_visited_before_the_late_share(tmp_path: Path) -> None:

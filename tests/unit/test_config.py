@@ -38,6 +38,7 @@ SHOWN = [
     "{importance: requests, api: {listen: 127.0.0.1:8080}}",
     "database: sqlite:////var/lib/crawld/crawld.db",
     "database: postgresql://USER:PASSWORD@HOST/NAME",
+    "processes: auto",
     'user_agent: "examplebot/1.0 (+https://example.org/bot)"',
     "user_agent: examplebot/1.0 (+https://example.org/bot)",
     *(f"policy: {name}" for name in POLICIES),
@@ -219,6 +220,21 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A file that is not there is named in the error."""
     with pytest.raises(ConfigError, match="absent"):
         load(tmp_path / "absent.yaml")
+
+
+def test_a_database_that_several_processes_took_over_is_theirs(tmp_path: Path) -> None:
+    """Settings name crawld's own PostgreSQL once it holds everything; the files beside the SQLite file stay theirs."""
+    written = Settings(database=f"sqlite:///{tmp_path}/x.db")
+    assert load(None, {"database": written.database}) == written
+    folder = tmp_path / "x.db.postgres"
+    folder.mkdir()
+    (folder / "address").write_text("")  # it is being made
+    assert load(None, {"database": written.database}) == written
+    (folder / "address").write_text("postgresql://crawld@/postgres?host=/somewhere")
+    used = load(None, {"database": written.database})
+    assert used.database == "postgresql://crawld@/postgres?host=/somewhere"
+    assert used.control_socket() == written.control_socket() == tmp_path / "x.db.sock"
+    assert (used.token_file(), used.key_file()) == (written.token_file(), written.key_file())
 
 
 def test_the_control_socket_follows_from_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

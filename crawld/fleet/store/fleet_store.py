@@ -12,11 +12,10 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.fleet.mail import HOST, Mail
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
 from crawld.fleet.store.ledger import LedgerConnection
-from crawld.fleet.store.making import known_fleet, leave_mail, no_fleet
+from crawld.fleet.store.making import HOST, Mail, known_fleet, leave_mail, no_fleet
 from crawld.fleet.store.numbering import FleetNumbering
 from crawld.fleet.store.scope import ShardScope, ranges
 from crawld.fleet.store.standing import FleetStanding

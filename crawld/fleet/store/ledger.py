@@ -17,9 +17,8 @@ from typing import Any
 from crawld.choose.chooser import Bid
 from crawld.crawl.admission import Booking
 from crawld.fleet.auction import clear
-from crawld.fleet.mail import Mail
 from crawld.fleet.store import statements
-from crawld.fleet.store.making import READ_ANEW, no_fleet, packed
+from crawld.fleet.store.making import READ_ANEW, Mail, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease

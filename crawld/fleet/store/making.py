@@ -5,11 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnClause, Connection, func, insert, inspect, literal_column, select, text
+from sqlalchemy import (
+    ColumnClause,
+    Connection,
+    delete,
+    func,
+    insert,
+    inspect,
+    literal_column,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.mail import Mail
 from crawld.fleet.store import tables
 from crawld.model.errors import StoreError
 from crawld.model.shards import MAX_SHARDS, first_id
@@ -60,6 +70,29 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
     """
     first: int = (await connection.execute(_NEXT_NUMBERS, {"count": count, "name": CHANGES})).one()[0]
     return first
+
+
+# Messages that workers of a fleet and its steering leave for the holders of shards.
+
+PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"
+TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A message to the holder of a shard, by kind.
+
+    PAGES: `{"ids": [..]}` came, went, or weigh otherwise: they are read again. HOST: `{"name": .., "blocked": ..,
+    "delay": .., "drop_delay": ..}` was steered. SIGNALS: `{"signals": [[url, source, seen_at, claimed_at], ..]}` came
+    for pages that are not the sender's. WEBSUB: a hub told the sender of `{"feed": url}`, or asked about
+    `{"token": .., "query": {..}}`. REFRESH: `{"ids": [..]}` are asked for before all others. MARKS: the parts of
+    pages that the operator has marked were changed, and are read again. TURN: a request of the sender leaves for
+    `{"host": ..}` from `at` to `until`.
+    """
+
+    shard: int
+    kind: str
+    body: Mapping[str, Any]
 
 
 READ_ANEW = ("pages", "host")
@@ -125,6 +158,21 @@ async def make_fleet(url: str, shards: int, bandwidth: float) -> bool:
         await engine.dispose()
 
 
+async def change_first_bandwidth(url: str, bandwidth: float, *, insist: bool) -> None:
+    """Change the rate of a fleet for which none was steered; with `insist` what was steered is forgotten."""
+    address = parse_address(url)
+    engine = writing_engine(address)
+    try:
+        async with engine.begin() as connection:
+            await connection.execute(update(tables.fleet).values(bandwidth=bandwidth))
+            if insist:
+                await connection.execute(delete(of_pages.settings).where(of_pages.settings.c.name == "bandwidth"))
+    except (SQLAlchemyError, OSError) as error:
+        raise as_store_error(error, address.redacted_url) from error
+    finally:
+        await engine.dispose()
+
+
 async def fleet_row(connection: AsyncConnection) -> FleetRow | None:
     """What the database's fleet was made with; None where it is no fleet's."""
     if connection.dialect.name != "postgresql" or not await connection.run_sync(_has_table):
@@ -154,7 +202,8 @@ async def _make(connection: AsyncConnection, redacted_url: str, shards: int, ban
     for table in (of_pages.pages, of_pages.hosts):
         if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
             raise StoreError(
-                f"the database {redacted_url} holds {table.name} of a single crawld: give the fleet an empty one"
+                f"the database {redacted_url} holds {table.name} of a single crawld: give the fleet an empty one, and "
+                "take this one over with `crawld fleet init --from`"
             )
     await fleet_rows(connection, shards, bandwidth)
 

@@ -8,8 +8,7 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.mail import PAGES, Mail
-from crawld.fleet.store.making import leave_mail, next_changes, next_ids
+from crawld.fleet.store.making import PAGES, Mail, leave_mail, next_changes, next_ids
 from crawld.model.shards import shard_of_host, shard_of_id
 
 

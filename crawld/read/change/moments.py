@@ -168,7 +168,7 @@ class Moment(IntEnum):
 
 
 def names_a_time(text: str) -> bool:
-    """Whether there may be an expression of time in a text."""
+    """Tells whether there may be an expression of time in a text."""
     return next_time(text.encode("utf-8", "replace"), 0) is not None
 
 
@@ -264,7 +264,7 @@ def _plain(text: str) -> str:
 
 
 def consistent(before: Sequence[int], after: Sequence[int], elapsed: float) -> bool:
-    """Whether the moments of a block moved as time did, or not at all."""
+    """Tells whether the moments of a block moved as time did, or not at all."""
     return len(before) == len(after) and all(
         one == other or _moved_with_time(one, other, elapsed) for one, other in zip(before, after)
     )
@@ -308,7 +308,7 @@ def _age(text: str) -> tuple[Moment, int, int]:
 
 
 def _is_near(text: str, at: float) -> bool:
-    """Whether a date, in one of its readings, is that of the visit."""
+    """Tells whether a date, in one of its readings, is that of the visit."""
     visit = datetime.fromtimestamp(at, UTC)
     numbers = [int(number) for number in TimeGrammar.numbers.findall(text)]
     month = next(

@@ -126,7 +126,7 @@ def _delayed_crawler(contestant: str, world: World) -> SimulatedCrawler:
     population = world.population
     if contestant.endswith("fitted"):
         # A vague prior: with this many crawls the evidence speaks for itself, delays and all.
-        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0), round_share=0.1)
+        vague = OnlineLearning(Prior(1.0, 2.0 * DAY, 1.0, 1.0), round_share=1.0, max_updates=1)
         return OnlineCrawler("greedy-ncis", world, LIMITS.bandwidth, vague, copies=False)
     discard = LIMITS.discard if "discarding" in contestant else 0.0
     return scheduled(contestant.partition(",")[0], population, LIMITS.bandwidth, discard=discard)
@@ -384,7 +384,7 @@ EXPERIMENTS = (
             **COMMON, "lambda": "Beta(.25,.25)", "nu": "U(.1,.6)", "burn_in": "110 + 2 * pages / bandwidth",
             "late": "Poisson, mean 6 slots",
             "very late": "Poisson, mean 3 * pages slots", "discarding": "signals within 5 slots after a crawl",
-            "fitted": "parameters learnt from crawls, without a copy at the start",
+            "fitted": "parameters learnt once a round of all pages, without a copy at the start",
         },
     ),
     Experiment(

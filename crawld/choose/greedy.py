@@ -5,7 +5,7 @@ Where a page's α is known the value is the papers' formula; where it is learnt,
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, inf
+from math import exp, expm1, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -191,6 +191,11 @@ class GreedyApproximate(GreedyNcis):
 class GreedyBlind(Freshness):
     """GREEDY: signals ignored, every change at rate Δ counts as unannounced."""
 
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:  # noqa: ARG002 - signals are ignored
+        """One page, seen as by `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return self.taylor_page(tau, 0.0, mu, alpha - gamma * expm1(-kappa), shape, 0.0, 0.0)
+
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """No signals; what was learnt of α is taken as learnt of Δ."""
         delta, nothing = change_rate(beliefs.alpha, beliefs.kappa, beliefs.gamma), np.zeros_like(boost)
@@ -199,6 +204,11 @@ class GreedyBlind(Freshness):
 
 class GreedyCis(Freshness):
     """GREEDY-CIS: every signal believed."""
+
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page, seen as by `view`."""
+        mu, alpha, shape, kappa, gamma = page
+        return self.taylor_page(tau, inf if boost > 0 else 0.0, mu, alpha, shape, inf, -gamma * expm1(-kappa))
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """One signal means stale; signals are taken to come at the rate of the true ones, so Δ stays what it is."""
@@ -209,13 +219,23 @@ class GreedyCis(Freshness):
 class GreedyCisPlus(Freshness):
     """GREEDY-CIS+: signals of high precision and recall believed, all others ignored."""
 
+    _trusting, _ignoring = GreedyCis(), GreedyBlind()
+
+    def taylor_of(self, tau: float, boost: float, page: Page) -> Motion | None:
+        """One page: GREEDY-CIS where signals are good, else GREEDY."""
+        _, alpha, _, kappa, gamma = page
+        precision = -expm1(-kappa)
+        true = gamma * precision
+        good = precision > LIMITS.high_precision and true > LIMITS.high_recall * (alpha + true)
+        return (self._trusting if good else self._ignoring).taylor_of(tau, boost, page)
+
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
         """GREEDY-CIS where signals are good, else GREEDY."""
         precision = -np.expm1(-beliefs.kappa)
         true = beliefs.gamma * precision
         good = (precision > LIMITS.high_precision) & (true > LIMITS.high_recall * (beliefs.alpha + true))
-        trusting, believed = GreedyCis().view(boost, beliefs)
-        ignoring, plain = GreedyBlind().view(boost, beliefs)
+        trusting, believed = self._trusting.view(boost, beliefs)
+        ignoring, plain = self._ignoring.view(boost, beliefs)
         chosen = Beliefs(*(np.where(good, one, other) for one, other in zip(believed[:5], plain[:5], strict=True)))
         return np.where(good, trusting, ignoring), chosen
 

@@ -68,6 +68,7 @@ class LinkLimits:
     kinds: int = 200  # of waiting pages of a site that are told apart by what first visits to them brought
     promise: float = 0.02  # new pages for each first visit, from which on a kind is visited ahead of the share
     shapes_listed: int = 1_024
+    unvisited: float = 0.02  # of a site's pages, listed ones that may never answer
     refused_seconds: float = 30 * 86400.0  # before a page that was refused is asked once more
     looked_at: int = 20  # pages in one slot
     read_at_once: int = 5  # copies that are read again in a second
@@ -331,10 +332,10 @@ class SiteLinks:
         """A slot came."""
         for site in self._sites.values():
             if site.given.late_share != site.given.share:
-                listed = (
-                    self._page_set.in_memory.unvisited_in_site(site.given.prefix) - self._waiting[site.given.prefix]
-                )
-                site.share.share = site.given.share if listed > 0 else site.given.late_share
+                pages, prefix = self._page_set.in_memory, site.given.prefix
+                listed = pages.unvisited_in_site(prefix) - self._waiting[prefix]
+                late = listed <= LIMITS.unvisited * pages.in_site(prefix)
+                site.share.share = site.given.late_share if late else site.given.share
                 self._share.share = max(site.share.share for site in self._sites.values())
         Share.tick(self._shares)
 

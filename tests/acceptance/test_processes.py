@@ -20,8 +20,8 @@ from tests.support.service_manager import manager
 from tests.support.site import Site
 
 HOSTS, PAGES = 24, 48
-LOST_SECONDS = 0.3
-"""What a kill may cost: the records of so long."""
+MAX_LOST = 30
+"""Records that a kill may cost: what both processes ask in a second, however busy the machine is."""
 NO_POSTGRES = """
 import sys
 from crawld.fleet import own_server
@@ -98,9 +98,7 @@ async def test_processes_survive_a_kill_and_end_together() -> None:
             assert len([line for line in running.log if " ready " in line]) == 1
             assert service.lines.count("STOPPING=1") == 1
             seen = crawls(site)
-            last = seen[killed - 1].monotonic - LOST_SECONDS - site.lag
-            at_risk = len([one for one in seen[:killed] if one.monotonic > last])
-            assert 0 <= len(seen) - await _exported(file, folder) <= at_risk
+            assert 0 <= len(seen) - await _exported(file, folder) <= min(killed, MAX_LOST)
 
 
 async def test_a_sqlite_database_is_taken_over_and_goes_on(tmp_path: Path) -> None:

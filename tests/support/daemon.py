@@ -44,7 +44,8 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "max_interval": 0.4,
         "audit": {"share": 0},
         "signals": {"sitemaps": "off", "feeds": "off"},
-        "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1},
+        # Asking without conditions now and then is drawn by chance, and a change found so is checked by a request more.
+        "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1, "unconditional_share": 0},
         "api": {"listen": None},  # several run at once
     }
     daemon = build(Settings.model_validate(given | settings), tempo=tempo)

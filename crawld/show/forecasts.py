@@ -172,7 +172,7 @@ def _percent(share: float) -> str:
 
 
 VISITS = frozenset({Use.PAGE, Use.AUDIT, Use.REDIRECT, Use.SECOND_LOOK, Use.CHECK})
-"""What visits to pages consist of; the rest is asked beside them."""
+"""Uses of requests that are part of a visit to a page."""
 
 
 class Forecasts:

@@ -148,7 +148,7 @@ class Access:
     hosts: Collection[str] = ()
     """Names, besides localhost and the address that was connected to, under which the listener answers."""
     open_reading: bool = False
-    """Whether reading needs no token on loopback."""
+    """True where reading needs no token on loopback."""
     public_url: str | None = None
     """The address under which strangers reach the listener; without one its doors for them are shut."""
     started: float = field(default_factory=time.time)

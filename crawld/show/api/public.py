@@ -62,7 +62,7 @@ LIMITS = PublicLimits()
 TAKEN = "another program has this port; set api.listen to another one, or to null, and restart"
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
-"""What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
+"""Keeps the log free of requests that are not HTTP: they are answered 400, and anyone can send them."""
 INBOX = web.AppKey("inbox", Pushes)
 READING = web.AppKey("reading", asyncio.Semaphore)
 

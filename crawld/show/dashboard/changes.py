@@ -31,7 +31,7 @@ KINDS: Mapping[str, tuple[str, Sequence[ChangeVerdict]]] = {
     "again": ("without first copies", [verdict for verdict in ChangeVerdict if verdict is not ChangeVerdict.NEW]),
     **{verdict.value: (f"{verdict.value} alone", [verdict]) for verdict in ChangeVerdict},
 }
-"""What can be shown: the word of the query, its name, and the verdicts."""
+"""Choices of the list by the word of the query: their names and verdicts."""
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:

@@ -150,7 +150,7 @@ def _who(request: web.Request) -> str:
 
 
 async def _form(request: web.Request) -> acting.Form:
-    """The fields of a form; InputError where they are more than anybody would type."""
+    """The fields of a form; InputError where they are longer than a form's limit."""
     body = bytearray()
     async for some in request.content.iter_any():
         body += some

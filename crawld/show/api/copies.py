@@ -14,9 +14,9 @@ from crawld.crawl.reads import Freshened
 from crawld.model.errors import TooCostlyError
 from crawld.model.page import Document
 from crawld.model.usage import Usage
+from crawld.show.api.access import RefusedError, use_denied
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import RefusedError, use_denied
 from crawld.store.views import Copy, Gone
 
 

@@ -16,21 +16,24 @@ from aiohttp.typedefs import Middleware
 
 from crawld.crawl.pushes import Pushes
 from crawld.model.errors import InputError, StoreError
-from crawld.show.api.access import LOGIN, Access, guarded_by, log_in
-from crawld.show.api.copies import copy, place_among
-from crawld.show.api.endpoints import EndpointParts
-from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
-from crawld.show.api.metrics import add_metrics
-from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import (
+from crawld.show.api.access import (
     CONTROL,
+    LOGIN,
+    Access,
     Connection,
     Connections,
     RefusedError,
     Strangers,
     errors_are_sentences,
+    guarded_by,
+    log_in,
     read_body,
 )
+from crawld.show.api.copies import copy, place_among
+from crawld.show.api.endpoints import EndpointParts
+from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
+from crawld.show.api.metrics import add_metrics
+from crawld.show.api.models import AskCopy
 from crawld.show.api.routes import add_v1, versioned
 
 

@@ -50,9 +50,8 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 def _chosen(parts: Sequence[PagePart], text: str) -> str | None:
     """The selector of the innermost part that has this text."""
-    fitting = [
-        part for part in parts if text and part.text == text[: len(part.text)] and len(part.text) >= len(text[:200])
-    ]
+    known = min(len(text), LIMITS.max_found)
+    fitting = [part for part in parts if text and len(part.text) >= known and text.startswith(part.text)]
     return max(fitting, key=lambda part: part.depth).selector if fitting else None
 
 

@@ -74,9 +74,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     return int(given)
 
 
-DIFFERENCE_PATH = "/diff"
-
-
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Blocks that stayed and are not shown."""

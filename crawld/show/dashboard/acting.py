@@ -8,8 +8,7 @@ from crawld.model.errors import InputError, TooCostlyError
 from crawld.model.page import PagePart, check_importance
 from crawld.model.url import host_of, normalise_given
 from crawld.read.url_list import BadLine, read_url_list
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import link
+from crawld.show.dashboard.rendering import Sources, View, link
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from crawld.model.crawl import BlockEdit, ChangeVerdict, Edit
 from crawld.model.errors import CrawldError, InputError, TooCostlyError
 from crawld.model.url import normalise_given
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import link
+from crawld.show.dashboard.rendering import Sources, View, link
 from crawld.store.views import VersionBody
 
 

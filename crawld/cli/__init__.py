@@ -15,7 +15,7 @@ from crawld.model.units import printable
 
 NO_MEMORY = "there is not enough memory: raise its limit (ulimit -v, MemoryMax), or give it fewer pages"
 NO_ROOM = ("can't start new thread", "failed to map segment", "annot allocate memory")
-"""How the interpreter and the loader say it."""
+"""Messages of the interpreter and the loader."""
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 TRY_AGAIN = 75  # EX_TEMPFAIL in sysexits.h
 COMMANDS = {

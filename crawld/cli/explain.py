@@ -44,7 +44,7 @@ class ExplainedFacts:
 
     @property
     def held(self) -> Explanation | None:
-        """What the daemon holds of the page."""
+        """The daemon's explanation of the page."""
         return None if self.said is None else Explanation.of(self.said)
 
     def document(self) -> dict[str, Any]:

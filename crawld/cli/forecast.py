@@ -24,7 +24,7 @@ from crawld.show.report import ForecastPoint, ForecastReport, SlowHost
 from crawld.store.report import Reader
 
 MEASURED_SECONDS = 7 * 86400.0
-"""How far back the share of pages in all requests is looked for."""
+"""Seconds back over which the share of pages in all requests is counted."""
 
 
 async def stopped_forecast(reader: Reader, settings: Settings, rates: Sequence[float]) -> ForecastReport:

@@ -147,7 +147,7 @@ def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[s
 
 
 def _of_fleet(config_file: Path | None, database: str | None) -> bool:
-    """Tells whether the settings are those of a fleet, as far as anybody can tell."""
+    """Tells whether the settings are those of a fleet; False where they cannot be read."""
     try:
         return is_fleet(load(config_file, {"database": database}).database)
     except (ConfigError, OutOfReachError):

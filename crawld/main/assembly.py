@@ -123,7 +123,7 @@ class Assembly:
     list_type: type[ListFile] = ListFile
     commit_seconds = LIMITS.commit_seconds
     holds_all = True
-    """Whether every page there is is held in memory."""
+    """True where every page is held in memory."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ def terms_of(settings: Settings) -> Terms:
 
 
 _FROM_ENVIRONMENT: dict[str, str] = {}
-"""What variables held that were read: a reload finds it here, and nothing that we start inherits it."""
+"""Values of environment variables that were read: a reload finds them here, and no child process inherits them."""
 
 
 def make_credentials(settings: Settings) -> Credentials:

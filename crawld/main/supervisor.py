@@ -93,7 +93,7 @@ class Daemon:
     clock: Clock
     workers: Workers
     prepare: Callable[[], Awaitable[None]]
-    """What is to be done between restoring the pages and the first slot: take over the list and what was steered."""
+    """Runs between restoring the pages and the first slot: takes over the list and the operator's settings."""
     control: Service | None = None
     """Answers commands from before the pages are restored; they are told how far that is."""
     services: Sequence[Service] = ()

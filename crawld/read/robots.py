@@ -40,15 +40,15 @@ class RobotsLimits:
     """Work of wildcards on one URL, about a nanosecond each at worst. A URL that takes more is forbidden, not
     guessed."""
     steps_per_piece: int = 300
-    """What trying a piece of a pattern costs however short it is."""
+    """Cost of trying a piece of a pattern, however short it is."""
     max_path: int = 24_000
     """Characters of path and query, escaped, that are looked at; three times the longest URL. A longer one is
     forbidden."""
     allowed: int = 1  # the number of the verdict where nothing matches
     max_robots: int = 500 * 1024
-    """What lies beyond this many bytes is not read; the RFC asks for at least that much."""
+    """Bytes of a file that are read; the RFC asks for at least that many."""
     max_line: int = 2083 * 8 - 1
-    """What lies beyond on one line is not read, as in Google's parser."""
+    """Bytes of a line that are read, as in Google's parser."""
     max_sitemaps: int = 1_000
     """Different Sitemap lines that are looked at; what else there is of them is passed over. Real files have up to
     100."""
@@ -75,7 +75,7 @@ class _Spelling:
     escapes: ClassVar[dict[str, str]] = {
         high + low: quote_from_bytes(bytes.fromhex(high + low), safe="") for high in hexdigits for low in hexdigits
     }
-    """What the two digits of an escape are spelt as: an unreserved character, or the escape in capitals."""
+    """Spelling of an escape by its two digits: an unreserved character, or the escape in capitals."""
 
 
 def path_of(url: str) -> str:

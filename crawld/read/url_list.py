@@ -23,7 +23,7 @@ class UrlListFormat:
     """Between the columns of a CSV file; the first line that has one decides."""
     url_names: tuple[str, ...] = ("url", "uri", "link", "address", "href", "loc", "page")
     importance_names: tuple[str, ...] = ("importance", "weight", "priority")
-    """What headers call the two columns, the surest name first."""
+    """Names of the two columns in headers, the surest first."""
     max_looked_at: int = 200
     """Lines by which a list is taken for CSV without a header."""
     block_bytes: int = 1 << 18

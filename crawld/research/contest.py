@@ -149,7 +149,7 @@ class LabDaemons:
     """Where a daemon serves its dashboard; only one at a time can."""
     read_share: float = 0.5
     mode: str = "main"
-    """What of pages is compared; `raw` spends no request on telling noise from edits."""
+    """The part of pages that is compared; `raw` spends no request on telling noise from edits."""
 
     @property
     def url_list(self) -> Path:

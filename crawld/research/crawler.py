@@ -228,7 +228,7 @@ def scheduled(
 
 
 def convinced(policy: str, mu: Floats, learnt: Learnt, bandwidth: float, discard: float = 0.0) -> ScheduledCrawler:
-    """A policy by its name that believes what somebody has learnt, has a copy of every page, and learns no more."""
+    """A policy by its name with given estimates and a copy of every page, which learns no more."""
     pages = len(mu)
     scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
     last = np.zeros(pages)

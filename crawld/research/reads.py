@@ -30,7 +30,7 @@ class ReaderDemand:
     zipf: float = 0.0
     """The exponent of Zipf's law; 0: every page is read as often as any other."""
     wait_slots: float = 3.0
-    """How long readers wait, in slots of the daemon."""
+    """Time that readers wait, in slots of the daemon."""
     seed: int = 1
 
     def weights(self, pages: int) -> Floats:

@@ -85,7 +85,7 @@ REFUSALS: tuple[tuple[int, dict[str, str], str], ...] = (
     (403, {}, "forbidden"),
     (451, {}, "not in this country"),
 )
-"""How pages that turn crawlers away do it, in turn: status, headers and text."""
+"""Answers of pages that turn crawlers away, in turn: status, headers and text."""
 
 
 class LabSite:

@@ -30,9 +30,9 @@ class WeblikeLimits:
     builds: float = 0.7
     """Builds a day of a site that stamps every page at each."""
     weekend: float = 0.476
-    """How busy a day of the weekend is beside a working day: then both carry 16 % of a week's changes."""
+    """Changes of a day of the weekend beside those of a working day: both together carry 16 % of a week's."""
     rhythm: float = 0.4
-    """How far the busiest and the quietest hour are from the mean one."""
+    """Distance of the busiest and the quietest hour from the mean one."""
 
 
 LIMITS = WeblikeLimits()

@@ -200,7 +200,7 @@ class Actions:
         }
 
     async def act(self, who: str, verb: str, what: What) -> Action:
-        """Do something in somebody's name; InputError where it cannot be done.
+        """Does something in an actor's name; InputError where it cannot be done.
 
         | verb | what | result |
         |---|---|---|

@@ -21,7 +21,7 @@ from crawld.model.host import HostState
 from crawld.model.units import format_rate
 from crawld.model.web import Clock
 from crawld.pages.status import Counters, FreshnessNow
-from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, SlowHost
+from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, SlowHost, share
 from crawld.store.restoring import StoredPages
 
 
@@ -156,23 +156,16 @@ def headline(here: Point, tenth: Point, fresh_now: float | None) -> str:
     """Sums up a forecast in a sentence: freshness now and in the long run, round robin, and a tenth more."""
     if here.bandwidth == 0:
         return "No request may leave: set a bandwidth above 0."
-    held = "" if fresh_now is None else f"{_percent(fresh_now)} of what you care about is current. "
+    held = "" if fresh_now is None else f"{share(fresh_now)} of what you care about is current. "
     rate = format_rate(here.bandwidth)
-    settles = f"At {rate} {_percent(here.freshness)} stays current; round robin would hold about "
+    settles = f"At {rate} {share(here.freshness)} stays current; round robin would hold about "
     gain = 100 * (tenth.freshness - here.freshness)
     more = f"10 % more bandwidth buys {gain:.1f} points" if gain >= 0.05 else "more bandwidth buys next to nothing"
-    return f"{held}{settles}{_percent(here.round_robin)}, and {more}."
-
-
-def _percent(share: float) -> str:
-    """A share in words: all and nothing only where they are meant."""
-    if 0.005 <= share < 0.995 or share in (0, 1):
-        return f"{100 * share:.0f} %"
-    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
+    return f"{held}{settles}{share(here.round_robin)}, and {more}."
 
 
 VISITS = frozenset({Use.PAGE, Use.AUDIT, Use.REDIRECT, Use.SECOND_LOOK, Use.CHECK})
-"""What visits to pages consist of; the rest is asked beside them."""
+"""Uses of requests that are part of a visit to a page."""
 
 
 class Forecasts:

@@ -1,11 +1,13 @@
 """Reports on a crawl: its status, its troubles, forecasts, and why a page is not crawled just now.
 
 Made by the daemon or from the database, and rendered by the commands, the API, the dashboard and the metrics. Field
-names are the keys of the JSON.
+names are the keys of the JSON. Last come their figures as people read them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -15,7 +17,7 @@ from crawld.model.host import HostsInTrouble, RobotsFailure, SitesTurningAway
 from crawld.model.metrics import HistoryPoint, HookStanding, MeasuredFreshness, RecentSlots
 from crawld.model.page import OverduePages, PageState
 from crawld.model.signal import Source
-from crawld.model.units import format_duration, format_moment, format_rate
+from crawld.model.units import format_date, format_duration, format_moment, format_number, format_rate, unit_of
 from crawld.model.units import many as _many
 from crawld.model.why import IDLE, ToldReason, Why
 from crawld.store.views import AuditFigures, FollowedLine
@@ -429,9 +431,81 @@ def idle(daemon: Status) -> str:
     slots = daemon.slots
     if not slots.slots:
         return "none in the last minutes"
-    share = f"{slots.idle / slots.slots:.0%} of slots idle in the last {format_duration(slots.seconds)}"
+    idle_share = f"{slots.idle / slots.slots:.0%} of slots idle in the last {format_duration(slots.seconds)}"
     if not slots.idle:
-        return share
+        return idle_share
     why = Why(next(iter(slots.idle_because)))
     limits = why in {Why.HOST_BUSY, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.CRAWLING}
-    return f"{share}: {slots.bottleneck if limits and slots.bottleneck else IDLE[why]}"
+    return f"{idle_share}: {slots.bottleneck if limits and slots.bottleneck else IDLE[why]}"
+
+
+NOTHING = "–"
+
+
+def share(value: float | None) -> str:
+    """`87 %`; near the ends with a decimal: all and nothing are said only where they are meant."""
+    if value is None:
+        return NOTHING
+    inner = 0.01 <= value < 0.99 or value in {0, 1}
+    return f"{100 * value:.0f} %" if inner else f"{min(max(100 * value, 0.1), 99.9):.1f} %"
+
+
+def count(value: int | None) -> str:
+    """`1,000,000`."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def rate(value: float | None) -> str:
+    """`2/s`."""
+    return NOTHING if value is None else format_rate(float(f"{value:.3g}"))
+
+
+def duration(value: float | None) -> str:
+    """`3.2 h`, `37 min`: two digits are enough to read in passing."""
+    if value is None or not math.isfinite(value):
+        return NOTHING if value is None else "never"
+    unit, length = unit_of(value)
+    number = value / length
+    return f"{number:.0f} {unit}" if number >= 9.95 else f"{number:.2g} {unit}"
+
+
+def age(at: float | None, now: float) -> str:
+    """`3 min ago`, or `in 3 min` for a moment to come."""
+    if at is None or not math.isfinite(at):
+        return NOTHING if at is None else "never"
+    if abs(now - at) < 1:
+        return "now"
+    return f"{duration(now - at)} ago" if at <= now else f"in {duration(at - now)}"
+
+
+def date(at: float | None) -> str:
+    """`2026-11-17 02:40 UTC`."""
+    return NOTHING if at is None else f"{format_date(at)} UTC"
+
+
+def iso(at: float) -> str:
+    """The time as programs read it; a time that no calendar has is the end of the last year that one has."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return "9999-12-31T23:59:59+00:00"
+
+
+def figure(value: float | None) -> str:
+    """Three digits that matter; very small ones with an exponent."""
+    if value is None:
+        return NOTHING
+    return format_number(value) if value == 0 or abs(value) >= 1e-3 else f"{value:.2e}"
+
+
+def size(value: int) -> str:
+    """`12.3 kB`."""
+    for unit, bytes_of in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= bytes_of:
+            return f"{value / bytes_of:.3g} {unit}"
+    return f"{value} B"
+
+
+def stamp(at: float) -> str:
+    """`2026-11-17 02:40:12`: apart even where several are of one minute."""
+    return iso(at).replace("T", " ").removesuffix("+00:00")

@@ -23,8 +23,7 @@ from crawld.main.assembly import Assembly
 from crawld.main.settings import load
 from crawld.main.supervisor import Daemon
 from crawld.model.host import HostState
-from crawld.show.api import access, copies, refusals
-from crawld.show.api import refusals as connections
+from crawld.show.api import access, copies
 from crawld.show.api.app import ControlServer
 from crawld.show.api.listener import Listener
 from crawld.show.api.public import PublicServer
@@ -224,15 +223,15 @@ async def test_idle_connections_give_way(tmp_path: Path) -> None:
             assert answered.status == 200
         closed = [reader for reader, _ in idle if reader.at_eof() or reader.exception()]
         await until(lambda: sum(reader.at_eof() or reader.exception() is not None for reader, _ in idle) >= 236)
-        assert len(closed) <= 300 - connections.LIMITS.max_per_address + 2
+        assert len(closed) <= 300 - access.LIMITS.max_per_address + 2
         for _, writer in idle:
             writer.close()
 
 
 async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then keeps no connection open."""
-    monkeypatch.setattr(connections, "LIMITS", dataclasses.replace(connections.LIMITS, head_seconds=0.3))
-    monkeypatch.setattr(connections, "LIMITS", dataclasses.replace(connections.LIMITS, sweep_seconds=0.05))
+    monkeypatch.setattr(access, "LIMITS", dataclasses.replace(access.LIMITS, head_seconds=0.3))
+    monkeypatch.setattr(access, "LIMITS", dataclasses.replace(access.LIMITS, sweep_seconds=0.05))
     async with Site() as site, listening(tmp_path, site) as (_, port, _session):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         reading = asyncio.create_task(reader.read())
@@ -245,15 +244,14 @@ async def test_headers_that_never_end_are_cut_off(tmp_path: Path, monkeypatch: p
 
 async def test_strangers_are_slowed_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes too fast without the token is refused; with it, it is answered."""
-    limits = dataclasses.replace(refusals.LIMITS, refused_seconds=0.0, strangers_rate=0.0)
-    monkeypatch.setattr(refusals, "LIMITS", limits)
-    monkeypatch.setattr(access, "REFUSALS_LIMITS", limits)
+    limits = dataclasses.replace(access.LIMITS, refused_seconds=0.0, strangers_rate=0.0)
+    monkeypatch.setattr(access, "LIMITS", limits)
     async with Site() as site, listening(tmp_path, site) as (_, _port, session):
         seen = []
-        for _ in range(int(refusals.LIMITS.strangers_burst) + 5):
+        for _ in range(int(access.LIMITS.strangers_burst) + 5):
             async with session.get("/indexnow") as answered:
                 seen.append(answered.status)
-        assert seen == [404] * int(refusals.LIMITS.strangers_burst) + [429] * 5
+        assert seen == [404] * int(access.LIMITS.strangers_burst) + [429] * 5
         async with session.get("/status", headers=bearer(tmp_path)) as answered:
             assert answered.status == 200
 

@@ -8,13 +8,13 @@ import pytest
 
 from crawld.model.page import NOT_LISTED, PageState
 from crawld.model.signal import SOURCES, Source
+from crawld.show import report
 from crawld.show.charts import Chart, Column, data_table
-from crawld.show.dashboard import words
 from crawld.show.dashboard.forecast import calibration_curve, verdict
 from crawld.show.dashboard.hosts import host_row, worth, worth_polling
 from crawld.show.dashboard.overview import Stretch, bucket, changes_chart, headline, slots_chart
 from crawld.show.dashboard.page import believed
-from crawld.show.dashboard.rendering import Renderer, View
+from crawld.show.dashboard.rendering import Renderer, View, link
 from crawld.show.report import ForecastPoint, Status, StoreStatus, TroubleReport
 from crawld.store.views import (
     CalibrationLine,
@@ -88,22 +88,20 @@ def test_the_headline_says_that_crawling_has_stopped() -> None:
 )
 def test_shares_do_not_hide_the_last_stale_pages(value: float | None, text: str) -> None:
     """Near the ends there is a decimal."""
-    assert words.share(value) == text
+    assert report.share(value) == text
 
 
 def test_times_are_short_and_never_fail() -> None:
     """Also times that no calendar has."""
-    assert words.age(1000.0, 1000.0 + 37 * 60) == "37 min ago"
-    assert words.age(1000.0 + 8000.0, 1000.0) == "in 2.2 h"
-    assert words.age(math.inf, 0.0) == "never"
-    assert words.iso(1e20).startswith("9999")
+    assert report.age(1000.0, 1000.0 + 37 * 60) == "37 min ago"
+    assert report.age(1000.0 + 8000.0, 1000.0) == "in 2.2 h"
+    assert report.age(math.inf, 0.0) == "never"
+    assert report.iso(1e20).startswith("9999")
 
 
 def test_links_escape_what_they_carry() -> None:
     """A URL with a query of its own is one parameter."""
-    assert (
-        words.link("/page", url="http://x/?a=1&b=<2>", none=None) == "/page?url=http%3A%2F%2Fx%2F%3Fa%3D1%26b%3D%3C2%3E"
-    )
+    assert link("/page", url="http://x/?a=1&b=<2>", none=None) == "/page?url=http%3A%2F%2Fx%2F%3Fa%3D1%26b%3D%3C2%3E"
 
 
 def _estimate(kappa: float) -> EstimateLine:
@@ -174,7 +172,7 @@ def test_what_stands_between_backquotes_is_code_and_stays_text() -> None:
 def test_a_source_is_told_with_how_long_it_has_been_heard() -> None:
     """Heard for so long, and by what evidence; one that is not heard has no such time."""
     line = SourceLine("a", Source.FEED, 1, 1, 0, 0, None, None, heard=True, heard_since=1e9, why="9 of 12")
-    assert worth(line, 1e9 + 7200.0) == (f"heard for {words.duration(7200.0)}: 9 of 12", "good")
+    assert worth(line, 1e9 + 7200.0) == (f"heard for {report.duration(7200.0)}: 9 of 12", "good")
     assert worth(replace(line, heard=False, heard_since=None), 1e9) == ("not heard: 9 of 12", "warn")
 
 

@@ -3,11 +3,9 @@
 import pytest
 
 from crawld.model.errors import StoreError
-from crawld.show.api import refusals
-from crawld.show.api import refusals as connections
-from crawld.show.api.access import Right, right_of
+from crawld.show.api import access
+from crawld.show.api.access import Connections, Right, Strangers, network_of, right_of
 from crawld.show.api.copies import plausible_type
-from crawld.show.api.refusals import Connections, Strangers, network_of
 from crawld.store.versions import compress, decompress_to
 
 
@@ -21,16 +19,16 @@ def test_a_million_strangers_leave_nothing() -> None:
     """Addresses beyond the bound are forgotten, and what one sends too much of comes back with time."""
     now = [0.0]
     strangers = Strangers(lambda: now[0])
-    for number in range(3 * refusals.LIMITS.max_addresses):
+    for number in range(3 * access.LIMITS.max_addresses):
         strangers.admit(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(strangers) == refusals.LIMITS.max_addresses
+    assert len(strangers) == access.LIMITS.max_addresses
     now[0] += 1e4
     admitted = [strangers.admit("192.0.2.1") for _ in range(100)]
-    assert admitted == [True] * int(refusals.LIMITS.strangers_burst) + [False] * (
-        100 - int(refusals.LIMITS.strangers_burst)
+    assert admitted == [True] * int(access.LIMITS.strangers_burst) + [False] * (
+        100 - int(access.LIMITS.strangers_burst)
     )
     now[0] += 1.0
-    assert sum(strangers.admit("192.0.2.1") for _ in range(100)) == refusals.LIMITS.strangers_rate
+    assert sum(strangers.admit("192.0.2.1") for _ in range(100)) == access.LIMITS.strangers_rate
 
 
 def test_parsing_takes_its_share_of_the_time_and_no_more() -> None:
@@ -41,8 +39,8 @@ def test_parsing_takes_its_share_of_the_time_and_no_more() -> None:
     while at < 200.0:
         pause = open_ones.parsed(at, at + 0.02)
         spent, at = spent + 0.02, at + 0.02 + pause
-    assert spent <= 100 * connections.LIMITS.parsing_share * 1.1
-    assert open_ones.parsed(at, at + 60.0) == connections.LIMITS.max_pause
+    assert spent <= 100 * access.LIMITS.parsing_share * 1.1
+    assert open_ones.parsed(at, at + 60.0) == access.LIMITS.max_pause
 
 
 @pytest.mark.parametrize(

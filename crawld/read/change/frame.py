@@ -34,7 +34,7 @@ class FrameLimits:
     max_events: int = 8
     move_weight: int = 4
     turn_weight: int = 2
-    """What a move beside its pages, and a page that turned to a text, take in memory, in blocks."""
+    """Memory of a move beside its pages, and of a page that turned to a text, in blocks."""
     min_pages: int = 4
     """A host of fewer pages has no frame that could be told from content."""
     shared_by: int = 3

@@ -123,7 +123,7 @@ class TimeGrammar:
         r"|visualizações|comentários|lezers?|bezoekers?|reacties|gebruikers?|просмотр\w{0,3}|комментари\w{1,2}"
         r"|читател\w{1,3}|пользовател\w{1,3}|посетител\w{1,3}|гост\w{1,3}|ответ\w{0,3}|онлайн"
     )
-    """What counters count."""
+    """Nouns that counters count."""
     # Bounded, because what may follow a number is looked for at each of its beginnings.
     number = r"\d{1,3}(?:[.,'’\u202f\u00a0]\d{3}){1,6}(?:[.,]\d{1,9})?|\d{1,20}(?:[.,]\d{1,9})?"
     quality = r"new|total|unique|registered|active|page|neue|aktive|nouveaux|nuevos"

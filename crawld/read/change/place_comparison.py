@@ -41,7 +41,7 @@ class PlaceComparisonLimits:
 
     max_place_words: int = 600
     reach: int = 8
-    """How far from a difference the block is looked for that marks the place."""
+    """Distance from a difference within which the block is looked for that marks the place."""
     adrift: int = 3
     """A block beside a place that did not stay at two of three visits does not mark it."""
     max_volatile: float = 0.75

@@ -58,7 +58,7 @@ class VolatileLimits:
     """Words that a new block must share with one that varies, to be taken for one more of its kind."""
     max_variants: int = 16
     news: int = 3
-    """What a variant that was never there adds to how fresh a place is; a known one takes one away. Where new ones
+    """Added to a place's freshness by a variant that was never there; a known one takes one away. Where new ones
     are one in four or fewer, the place has few variants."""
     long_rest: int = 4
     """Visits for which a place of few variants may show one of them before a difference is in doubt."""

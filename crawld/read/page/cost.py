@@ -43,7 +43,7 @@ LIMITS = CostLimits()
 
 
 PDF_MARK = b"%PDF-"
-"""How a PDF begins: small ones may take seconds too."""
+"""First bytes of a PDF: small ones may take seconds too."""
 
 
 def _ordinary() -> re.Pattern[bytes]:
@@ -81,7 +81,7 @@ _CLOSED_BY_THE_NEXT = frozenset({b"<a", b"<dd", b"<dt", b"<li", b"<option", b"<p
 _VOID = (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param", b"source",
          b"track", b"wbr")  # fmt: skip
 _MARKED = re2.compile(rb"(?i)hidden|style|role|<(?:aside|header|main|nav|footer|article|h1)")
-"""What each of these costs is a multiple of what a tag costs: an element is marked, or what is around it looked at."""
+"""Tags that cost a multiple of others: an element is marked, or its surroundings are looked at."""
 
 
 def is_cheap(body: bytes) -> bool:

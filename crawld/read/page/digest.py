@@ -46,7 +46,7 @@ class Walked:
     explained: tuple[tuple[range, range], ...]
     differences: tuple[Hunk, ...]
     places: tuple[Place, ...]
-    """What to remember of places where none of the differences is the frame's."""
+    """Memory of the page's places where none of the differences is the frame's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Prepared:
     """Stands for the texts of a page, which can be large."""
 
     letters: tuple[int, ...]
-    """How long the text of each block is."""
+    """Lengths of the blocks' texts."""
     count: int
     """About how many words the page has."""
     words: Mapping[int, tuple[int, ...]]
@@ -77,7 +77,7 @@ class Reading:
     texts: Sequence[str] = ()
     prepared: Prepared | None = None
     head: Head | None = None
-    """What the page says in its head; None where it was not looked at."""
+    """Facts of the page's head; None where it was not read."""
 
 
 def digest(
@@ -197,7 +197,7 @@ def block_length(number: int) -> float:
 
 
 def grouped(blocks: Sequence[str]) -> Sequence[str]:
-    """At most MOST_BLOCKS blocks: neighbours joined up to blocks that their own content marks as an end.
+    """At most `max_blocks` blocks: neighbours joined up to blocks that their own content marks as an end.
 
     Ends chosen by content stay where they are when text is put in before them; groups of a fixed size would not, and
     are made only where too many blocks are alike and mark ends.

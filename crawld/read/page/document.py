@@ -61,7 +61,7 @@ class _Markup:
     )
     no_language = frozenset({"default", "none", "text", "plain", "plaintext", "notranslate", "language", "highlight"})
     special = re.compile(r"<(?=[A-Za-z/!?])|\](?=\()|`|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)")
-    """What Markdown would read as markup in a text; the library escapes the rest."""
+    """Characters that Markdown would read as markup in a text; the library escapes the rest."""
     escaped = "\ufdd0"  # stands for a backslash until the library is done, which escapes those; no text contains it
     line_start = re.compile(r"(?m)^(\s*)([#>+-]|\d{1,9}[.)])(?=\s|$)")
 

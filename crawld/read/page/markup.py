@@ -50,7 +50,7 @@ class MarkupLimits:
     max_siblings: int = 2_000
     """Selectors that count siblings take time by the square of their number."""
     max_cuts: int = 20_000
-    """What follows after so many blocks is one more block."""
+    """Blocks of a page; all that follows them is one more block."""
     evened_at_once: int = 65_536
     """Characters of a block whose white space is evened out at once."""
 
@@ -62,7 +62,7 @@ KINDS = (
     "main", "article", "nav", "menu", "search", "header", "banner", "footer", "contentinfo", "aside", "callout", "h1",
     "title", "caption", "hidden", "section", "pre", "svg",
 )  # fmt: skip
-"""What a part can be. `banner` and `contentinfo`: a header and a footer that say they are the page's; `callout`: an
+"""Kinds of parts. `banner` and `contentinfo`: a header and a footer that say they are the page's; `callout`: an
 aside that belongs to the text; `caption`: text in SVG that is not drawn."""
 _MARK = "\ufdd0"  # followed by what it marks
 OPEN = {kind: f"{_MARK}{chr(0xFDD1 + number)}" for number, kind in enumerate(KINDS)}
@@ -169,7 +169,7 @@ class Region:
     of_article = False
     """Of a header or footer: whether it belongs to a part of the page, as another is the page's."""
     inside = False
-    """Whether it stays where nothing but main does."""
+    """True where it stays although nothing but main does."""
     fate: str | None = None
     """Why it is left out."""
     level = Breadth.MAIN
@@ -258,7 +258,7 @@ class Selection:
     left_out: tuple[tuple[str, str], ...] = ()
     whole: bool = False
     in_main: bool = False
-    """Whether it all lies in the main part that the page says it has."""
+    """True where it all lies in the main part that the page marks."""
 
 
 def select(text: str, *, main: bool) -> Selection:
@@ -603,13 +603,13 @@ class PageText:
 
     blocks: list[str]
     whole: bool = False
-    """Whether the mode is main and the whole visible text is compared all the same, there being no other content."""
+    """True where the mode is main and the page has no main part: its whole visible text is compared."""
     only: bool = False
-    """Whether it is what the rule's `only` found."""
+    """True where it is the part that the rule's `only` found."""
     titled: bool = False
-    """Whether the first block is the title of the document."""
+    """True where the first block is the title of the document."""
     in_main: bool = False
-    """Whether all of it but the title lies in the main part that the page says it has."""
+    """True where all but the title lies in the main part that the page marks."""
     _pieces: tuple[tuple[str, str], ...] = ()
 
     @cached_property

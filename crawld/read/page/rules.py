@@ -100,7 +100,7 @@ class Selector:
         except (SelectorError, XPathError) as error:
             raise InputError(f"{text!r} is not a CSS selector: {error}") from None
         self.counts_siblings = any("count(" in path for path in paths)
-        """Whether it looks at all siblings of each element, which takes the square of their number."""
+        """True where it looks at all siblings of each element, which takes the square of their number."""
 
     def find(self, root: Any) -> list[Any]:
         """The elements that fit, some perhaps twice where there are alternatives."""

@@ -65,7 +65,7 @@ class SeccompVerdict(IntEnum):
 
 
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""How the kernel names an architecture to a filter."""
+"""The kernel's names of architectures in a filter."""
 ALLOWED = {
     "read": (0, 63), "write": (1, 64), "recvfrom": (45, 207), "sendto": (44, 206), "close": (3, 57),
     "futex": (202, 98), "munmap": (11, 215), "mremap": (25, 216), "brk": (12, 214), "madvise": (28, 233),

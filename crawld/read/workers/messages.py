@@ -44,7 +44,7 @@ LIMITS = MessagesLimits()
 
 
 Plain = Any
-"""What msgpack can hold."""
+"""Values that msgpack can hold."""
 
 
 class ShapeError(ValueError):

@@ -144,7 +144,7 @@ PASSED_ON = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITE
 """Variables of the daemon that workers see: others may hold secrets, as the database's password."""
 
 Ended = int | None
-"""How a worker ended: its status, the negative number of a signal, or None where it is unknown."""
+"""End of a worker: its status, the negative number of a signal, or None where it is unknown."""
 Hear = Callable[[Answer | None, Ended], None]
 """Takes a worker's answer; None where it ended before it answered, and how."""
 
@@ -431,7 +431,7 @@ class WorkerPool:
             worker = self._idle.pop()
             if worker.alive:
                 self._begin(worker, self._short.pop())
-            else:  # somebody killed it while it had nothing to do
+            else:  # it was killed from outside while it was idle
                 self._short_workers -= 1
         if self._short and self._short_workers < self._most_short:
             self._add_short()

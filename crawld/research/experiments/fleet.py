@@ -36,7 +36,7 @@ class FleetLimits:
     end: float = 22.0
     """The past ends; figures count from here; rates step up; the largest host signals all its pages; the end."""
     steep: float = 10.0
-    """By how much the rates of one worker's pages rise."""
+    """Factor by which the rates of one worker's pages rise."""
     call_seconds: float = 1.0
     called_truly: float = 0.5
     """The share of the largest host's pages that have changed when it signals them all."""
@@ -48,7 +48,7 @@ class FleetLimits:
     """A second of the daemon, in the time of the world."""
     round: float = 2.0 * second
     bidding: float = 1.0 * second
-    """How long before a round begins its bids are made."""
+    """Seconds between a round's bids and its beginning."""
     spacing: float = 1.0 * second
     """Between two requests to one host: the largest hosts cannot be asked as often as they would be worth it."""
 

@@ -46,7 +46,7 @@ PAPERS = {
     policy: Learning(partial(SmoothedFit, LIMITS.first_guess), LIMITS.epoch, (LIMITS.first_guess, np.inf))
     for policy in ("lambdacrawl", "lambdacrawl-approximate", "binary-lambdacrawl-epsilon")
 }
-"""How the policies of Kolobov et al. 2019 learn."""
+"""Learning modes of the policies of Kolobov et al. 2019."""
 
 
 class Diary:

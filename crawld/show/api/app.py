@@ -18,11 +18,11 @@ from crawld.model.errors import InputError, StoreError
 from crawld.model.page import Wanted, check_importance
 from crawld.model.url import normalise
 from crawld.show.api import reading, steering
+from crawld.show.api.access import CONTROL, Handler, actor_of, errors_are_sentences, read_body
 from crawld.show.api.endpoints import PARTS, EndpointParts
 from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
 from crawld.show.api.metrics import add_metrics
 from crawld.show.api.models import AskCopy, AskForecast, SetHost
-from crawld.show.api.refusals import CONTROL, Handler, actor_of, errors_are_sentences, read_body
 from crawld.show.api.routes import add_v1, versioned
 from crawld.store.settings import Action
 

@@ -14,9 +14,9 @@ from crawld.crawl.reads import Freshened
 from crawld.model.errors import TooCostlyError
 from crawld.model.page import Document
 from crawld.model.usage import Usage
+from crawld.show.api.access import RefusedError, use_denied
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import RefusedError, use_denied
 from crawld.store.views import Copy, Gone
 
 
@@ -128,7 +128,7 @@ async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.
     own = plausible_type(found.content_type)
     form = chosen_form(request.headers.get("Accept", "*/*"), own)
     if form is None:
-        raise RefusedError(406, f"the copy can be had as {own.partition(';')[0]}, text/markdown or text/plain")
+        raise RefusedError(406, f"the copy is available as {own.partition(';')[0]}, text/markdown or text/plain")
     headers = _headers(found, request.app[PARTS].clock.now()) | COPY_HEADERS | _through_headers(through)
     mark = "" if form == CopyForm.OWN else f"-{form.rpartition('/')[2]}"
     headers["ETag"] = f'"{found.version or 0:x}-{int(found.fetched_at * 1000):x}{mark}"'
@@ -138,7 +138,7 @@ async def _answer(request: web.Request, found: Copy, through: Freshened) -> web.
         return await _send_whole(request, headers | {"Content-Type": own}, found.body)
     document = await document_of(request, found)
     if document is None:
-        raise RefusedError(406, f"this copy has no text: it can be had as {own.partition(';')[0]}")
+        raise RefusedError(406, f"this copy has no text: it is available as {own.partition(';')[0]}")
     body = (document.markdown if form == CopyForm.MARKDOWN else document.text).encode("utf-8", "replace")
     headers |= {"Content-Type": f"{form}; charset=utf-8"}
     if document.language:

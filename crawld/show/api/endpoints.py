@@ -15,7 +15,7 @@ from crawld.model.mistakes import mistakes
 from crawld.model.web import Clock
 from crawld.pages.documents import StoredTexts
 from crawld.show.actions import Control
-from crawld.show.api.refusals import read_body
+from crawld.show.api.access import read_body
 from crawld.show.metrics import DaemonMetrics
 from crawld.show.report import adapter
 from crawld.store.changes import ChangeSignal

@@ -19,10 +19,10 @@ from aiohttp import web
 from crawld.model.crawl import ChangeVerdict
 from crawld.model.errors import InputError
 from crawld.model.page import Document
+from crawld.show.api.access import RefusedError
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import LIMITS as MODELS_LIMITS
 from crawld.show.api.models import AskChanges, AskEvents, AskFeed
-from crawld.show.api.refusals import RefusedError
 from crawld.show.report import adapter
 from crawld.store.views import Change, Changes
 

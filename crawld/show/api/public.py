@@ -16,21 +16,24 @@ from aiohttp.typedefs import Middleware
 
 from crawld.crawl.pushes import Pushes
 from crawld.model.errors import InputError, StoreError
-from crawld.show.api.access import LOGIN, Access, guarded_by, log_in
-from crawld.show.api.copies import copy, place_among
-from crawld.show.api.endpoints import EndpointParts
-from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
-from crawld.show.api.metrics import add_metrics
-from crawld.show.api.models import AskCopy
-from crawld.show.api.refusals import (
+from crawld.show.api.access import (
     CONTROL,
+    LOGIN,
+    Access,
     Connection,
     Connections,
     RefusedError,
     Strangers,
     errors_are_sentences,
+    guarded_by,
+    log_in,
     read_body,
 )
+from crawld.show.api.copies import copy, place_among
+from crawld.show.api.endpoints import EndpointParts
+from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
+from crawld.show.api.metrics import add_metrics
+from crawld.show.api.models import AskCopy
 from crawld.show.api.routes import add_v1, versioned
 
 
@@ -62,7 +65,7 @@ LIMITS = PublicLimits()
 TAKEN = "another program has this port; set api.listen to another one, or to null, and restart"
 log = logging.getLogger(__name__)
 log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError)))
-"""What is not HTTP is answered 400; anyone can send it, so it does not fill the log."""
+"""Keeps the log free of requests that are not HTTP: they are answered 400, and anyone can send them."""
 INBOX = web.AppKey("inbox", Pushes)
 READING = web.AppKey("reading", asyncio.Semaphore)
 

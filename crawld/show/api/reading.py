@@ -9,6 +9,7 @@ from crawld.model.errors import TooCostlyError
 from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
 from crawld.read.page.blocks import unified
+from crawld.show.api.access import RefusedError, use_denied
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.listener import LISTENER
 from crawld.show.api.models import (
@@ -33,7 +34,6 @@ from crawld.show.api.models import (
     SearchAnswer,
     Versions,
 )
-from crawld.show.api.refusals import RefusedError, use_denied
 from crawld.show.report import ForecastReport, Status
 from crawld.store.batch import FreshnessPoint
 from crawld.store.settings import Action

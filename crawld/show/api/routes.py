@@ -11,10 +11,10 @@ from aiohttp import web
 from crawld import __version__
 from crawld.model.page import PagePart
 from crawld.show.api import copies, following, models, reading, steering
+from crawld.show.api.access import Handler
 from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, add_routes
 from crawld.show.api.following import feed
 from crawld.show.api.models import Problem
-from crawld.show.api.refusals import Handler
 from crawld.show.report import ForecastReport, Status, adapter
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine

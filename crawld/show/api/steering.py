@@ -11,6 +11,7 @@ from crawld.model.host import host_name
 from crawld.model.page import BY_HAND
 from crawld.model.url import normalise
 from crawld.show.actions import Steered
+from crawld.show.api.access import actor_of
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.models import (
     ActionAnswer,
@@ -34,7 +35,6 @@ from crawld.show.api.models import (
 from crawld.show.api.reading import action_answer, status
 from crawld.show.api.reading import read as read_marks
 from crawld.show.api.reading import rules as read_rules
-from crawld.show.api.refusals import actor_of
 from crawld.show.report import Status
 from crawld.store.settings import Action
 

@@ -8,8 +8,7 @@ from crawld.model.errors import InputError, TooCostlyError
 from crawld.model.page import PagePart, check_importance
 from crawld.model.url import host_of, normalise_given
 from crawld.read.url_list import BadLine, read_url_list
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import link
+from crawld.show.dashboard.rendering import Sources, View, link
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 def _chosen(parts: Sequence[PagePart], text: str) -> str | None:
     """The selector of the innermost part that has this text."""
-    fitting = [
-        part for part in parts if text and part.text == text[: len(part.text)] and len(part.text) >= len(text[:200])
-    ]
+    known = min(len(text), LIMITS.max_found)
+    fitting = [part for part in parts if text and len(part.text) >= known and text.startswith(part.text)]
     return max(fitting, key=lambda part: part.depth).selector if fitting else None
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from crawld.model.crawl import BlockEdit, ChangeVerdict, Edit
 from crawld.model.errors import CrawldError, InputError, TooCostlyError
 from crawld.model.url import normalise_given
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import link
+from crawld.show.dashboard.rendering import Sources, View, link
 from crawld.store.views import VersionBody
 
 
@@ -31,7 +30,7 @@ KINDS: Mapping[str, tuple[str, Sequence[ChangeVerdict]]] = {
     "again": ("without first copies", [verdict for verdict in ChangeVerdict if verdict is not ChangeVerdict.NEW]),
     **{verdict.value: (f"{verdict.value} alone", [verdict]) for verdict in ChangeVerdict},
 }
-"""What can be shown: the word of the query, its name, and the verdicts."""
+"""Choices of the list by the word of the query: their names and verdicts."""
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
@@ -72,9 +71,6 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     if not (given.isascii() and given.isdigit() and len(given) < 19):
         raise InputError(f"?{name}= is the number of a change, not {given[:40]!r}")
     return int(given)
-
-
-DIFFERENCE_PATH = "/diff"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from crawld.model.errors import InputError
 from crawld.model.units import many, parse_rate
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Stack
 from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import count, rate, share
-from crawld.show.report import ForecastPoint, ForecastReport, NextTenth
+from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, count, rate, share
 from crawld.store.views import CalibrationLine
 
 FEWEST = 100

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from crawld.model.units import in_a_row
 from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import age, duration
-from crawld.show.report import Status
+from crawld.show.report import Status, age, duration
 from crawld.store.views import HostLine, SourceFileLine, SourceLine
 
 PATH = "/hosts"

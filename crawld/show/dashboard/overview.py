@@ -12,8 +12,18 @@ from crawld.model.page import OverduePages, PageState
 from crawld.model.units import many
 from crawld.show.charts import DAY, HOUR, MINUTE, Axis, Chart, ChartPoint, Column, Form, Line, Look, Spread, Stack
 from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import NOTHING, count, duration, rate, share
-from crawld.show.report import ForecastPoint, Status, Summary, TroubleReport, troubles
+from crawld.show.report import (
+    NOTHING,
+    ForecastPoint,
+    Status,
+    Summary,
+    TroubleReport,
+    count,
+    duration,
+    rate,
+    share,
+    troubles,
+)
 from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 

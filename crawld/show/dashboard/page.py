@@ -12,9 +12,8 @@ from crawld.model.signal import SOURCES, Source
 from crawld.model.units import many
 from crawld.model.url import identity, normalise_given
 from crawld.show.charts import Axis, Chart, ChartPoint, Event, Form, Lane, Line, Look, saw_tooth
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import age, duration, figure, share, words_of
-from crawld.show.report import Explanation
+from crawld.show.dashboard.rendering import Sources, View, words_of
+from crawld.show.report import Explanation, age, duration, figure, share
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
 
 

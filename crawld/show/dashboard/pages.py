@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from crawld.model.errors import InputError
 from crawld.model.fetched import Trouble
 from crawld.model.page import PageState
-from crawld.show.dashboard.rendering import Sources, View
-from crawld.show.dashboard.words import link
+from crawld.show.dashboard.rendering import Sources, View, link
 from crawld.store.views import ANY_TROUBLE, PageQuery, PageSort, SearchHit
 
 PATH = "/pages"

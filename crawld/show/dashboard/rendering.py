@@ -5,16 +5,18 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from crawld import __version__
 from crawld.model.errors import CrawldError
+from crawld.model.signal import Source
 from crawld.pages.documents import StoredTexts
+from crawld.show import report
 from crawld.show.actions import Control
 from crawld.show.charts import STYLESHEET, Chart, data_table, draw, key
-from crawld.show.dashboard import words
 from crawld.show.report import ForecastPoint, ForecastReport
 from crawld.store.read_model import SqlReadModel
 from crawld.store.settings import Action
@@ -44,10 +46,8 @@ VIEWS = (
     ("Calibration", "/calibration"),
     ("Log", "/actions"),
 )
-FILTERS = (
-    "share", "count", "rate", "duration", "age", "date", "iso", "figure", "size", "split_url", "stamp", "words_of",
-)  # fmt: skip
-"""Of `words`, what templates use."""
+FIGURES = ("share", "count", "rate", "duration", "age", "date", "iso", "figure", "size", "stamp")
+"""Functions of `report` that templates write figures with."""
 TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -114,11 +114,11 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for name in FILTERS:
-            self._templates.filters[name] = getattr(words, name)
+        self._templates.filters |= {name: getattr(report, name) for name in FIGURES}
+        self._templates.filters |= {"split_url": _split_url, "words_of": words_of}
         self._templates.filters |= {"svg": _svg, "table": data_table, "key": _key, "marked": _marked}
         self._templates.globals |= {
-            "link": words.link,
+            "link": link,
             "static": lambda name: self.assets[name].path,
             "views": VIEWS,
             "version": __version__,
@@ -185,3 +185,22 @@ class Sources:
     ) -> None:
         self.control, self.reading, self.texts, self.now, self.feed_key = control, reading, texts, now, feed_key
         self.forecasts = CachedForecasts(control, now)
+
+
+def _split_url(url: str) -> tuple[str, str]:
+    """The scheme and host of a URL, which repeat in a list, and the rest, which tells pages apart."""
+    start = url.find("/", url.find("://") + 3)
+    return (url, "/") if start < 0 else (url[:start], url[start:])
+
+
+def words_of(source: Source) -> str:
+    """A source as people call it."""
+    return {Source.SITEMAP_FEW: "sitemap, a few at once", Source.SITEMAP_BULK: "sitemap, in bulk"}.get(
+        source, source.value
+    )
+
+
+def link(path: str, **query: object) -> str:
+    """A path with its query; what is None or empty is left out."""
+    given = {name: str(value) for name, value in query.items() if value not in {None, ""}}
+    return f"{path}?{urlencode(given)}" if given else path

@@ -9,10 +9,8 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from crawld.model.errors import CrawldError, InputError, StoreError
+from crawld.show.api.access import actor_of
 from crawld.show.dashboard import acting, changes, forecast, hosts, overview, page, pages
-from crawld.show.dashboard import acting as ignoring
-from crawld.show.dashboard import changes as difference
-from crawld.show.dashboard import forecast as calibration
 from crawld.show.dashboard.rendering import Renderer, Sources, View
 from crawld.store.settings import Action
 
@@ -50,14 +48,14 @@ SHOWN: Mapping[str, Show] = {
     "/pages": pages.show,
     "/search": pages.show_search,
     "/page": page.show,
-    "/diff": difference.show_difference,
+    "/diff": changes.show_difference,
     "/changes": changes.show,
     "/changes/new": changes.show_new,
     "/hosts": hosts.show,
     "/forecast": forecast.show,
     "/forecast/bandwidth": forecast.confirm,
-    "/calibration": calibration.show_calibration,
-    "/page/parts": ignoring.show,
+    "/calibration": forecast.show_calibration,
+    "/page/parts": acting.show,
     "/actions": acting.show_log,
 }
 
@@ -129,7 +127,7 @@ class Dashboard:
     ) -> web.Response:
         """Do what a form asks for, and lead on to where that is shown: reloading that does nothing again."""
         try:
-            found = await do(_who(request), await _form(request))
+            found = await do(actor_of(request), await _form(request))
         except CrawldError as error:
             found = self._sentence(error)
         if isinstance(found, View):
@@ -144,13 +142,8 @@ class Dashboard:
         return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers)
 
 
-def _who(request: web.Request) -> str:
-    """In whose name a form acts."""
-    return f"{'token' if 'Authorization' in request.headers else 'browser'} at {request.remote}"
-
-
 async def _form(request: web.Request) -> acting.Form:
-    """The fields of a form; InputError where they are more than anybody would type."""
+    """The fields of a form; InputError where they are longer than a form's limit."""
     body = bytearray()
     async for some in request.content.iter_any():
         body += some

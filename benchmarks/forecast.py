@@ -27,9 +27,10 @@ from crawld.learn.observations import Prior
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES
+from crawld.research.crawler import ScheduledCrawler
 from crawld.research.engine import simulate
 from crawld.research.experiments.ncis import NOISY
-from crawld.research.world import NO_CLAIM, Claim, Floats, Population, World, draw_world, run_key
+from crawld.research.world import Floats, Population, World, draw_world, run_key
 
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -86,26 +87,18 @@ class Compared:
     limited: int
 
 
-class GatedCrawler:
+class GatedCrawler(ScheduledCrawler):
     """The daemon's scheduler behind its gate; every answer comes at once."""
 
     def __init__(self, scheduler: Scheduler, gate: HostGate, hosts: "np.typing.NDArray[np.int64]") -> None:
-        self._scheduler, self._gate, self._hosts = scheduler, gate, hosts.tolist()
-        self.pick = scheduler.pick
+        super().__init__(scheduler, len(hosts))
+        self._gate, self._hosts = gate, hosts.tolist()
 
-    def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 - nothing is learnt
+    def settle(self, page: int, now: float, changed: bool) -> None:
         """Give the page back and let its host rest."""
-        self._scheduler.settle(page, now)
+        super().settle(page, now, changed)
         self._gate.acquire(self._hosts[page], now)
         self._gate.finish(self._hosts[page], now)
-
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - as above
-        """Count a signal."""
-        self._scheduler.notice(page)
-
-    def change_bandwidth(self, rate: float, now: float) -> None:
-        """Tell those policies that plan ahead."""
-        self._scheduler.change_bandwidth(rate, now)
 
 
 def observe(world: World, key: int, hosts: "np.typing.NDArray[np.int64]", until: float) -> Histories:

@@ -163,7 +163,7 @@ def _bracket(demand: Callable[[float], Floats], bandwidth: float, guess: float) 
 
 
 def kkt_residual(marginal: Floats, rates: Floats, multiplier: float) -> float:
-    """How far rates are from optimal: the largest relative gap between a page's marginal value and the multiplier.
+    """Distance of rates from optimal: the largest relative gap between a page's marginal value and the multiplier.
 
     `marginal` is each page's gain from a little more rate; a page at rate 0 may gain less than the multiplier.
     """
@@ -437,7 +437,7 @@ def lambdacrawl_approximate(mu: ArrayLike, delta: ArrayLike, bandwidth: float, c
     importance, pace = weight[blind], change[blind]
 
     def announced(spent: float) -> Floats:
-        """What the announced pages get when the others together get `spent`."""
+        """Returns the share of the announced pages when the others together get `spent`."""
         worth = float(np.sum(share * importance * pace / (share * spent * (share * spent + pace))))
         return np.minimum(weight[told] / worth, change[told])
 
@@ -461,7 +461,7 @@ def _mask(complete: ArrayLike, like: Floats) -> NDArray[np.bool_]:
 
 
 class VisitOrder(StrEnum):
-    """How the visits to one page lie in time."""
+    """Spacing of the visits to one page in time."""
 
     FIXED = "fixed"
     RANDOM = "random"
@@ -682,7 +682,7 @@ class _Pages:
         return balance(sample.visits, bandwidth / every, typical).multiplier
 
     def visits(self, level: float) -> Floats:
-        """How often pages are crawled whose crawl value is not let rise above the level."""
+        """Rates at which pages are crawled whose crawl value is not let rise above the level."""
         x, length = self._cross(level)
         with np.errstate(divide="ignore", over="ignore"):
             return np.where(x < np.inf, np.minimum(1 / length, 1e300), 0.0)
@@ -698,7 +698,7 @@ class _Pages:
         return x, np.minimum(fresh, 1.0)
 
     def _cross(self, level: float) -> tuple[Floats, Floats]:
-        """Where V reaches the level, and the cycle length there.
+        """Finds where V reaches the level, and the cycle length there.
 
         Newton's method on r(x), the log-staleness at which a page without signals would have the value V(x): without
         signals it is x itself, with signals nearly straight. What does not settle is left to `level_crossing`.

@@ -61,11 +61,15 @@ GONE = -np.inf  # the value of a place left behind
 _AT, _VALUE, _SLOPE, _BEND, _TWIST, _ERROR, _NOT_BEFORE = range(7)  # rows: a model, and when a page may be picked
 
 
-def models(valuation: Valuation, pages: PageTable, rows: Ints, now: float) -> Floats:
-    """Models of pages from now on, one a column, and when each may be picked."""
+def models(
+    valuation: Valuation, pages: PageTable, rows: Ints, now: float, taken: list[list[float]] | None = None
+) -> Floats:
+    """Models of pages from now on, one a column, and when each may be picked; `taken` are their rows of the table."""
     pages.evaluations += len(rows)
-    if len(rows) <= LIMITS.singly and (made := _singly(valuation, pages.table[rows].tolist(), now)) is not None:
-        return made
+    if len(rows) <= LIMITS.singly:
+        made = _singly(valuation, pages.table.take(rows, 0).tolist() if taken is None else taken, now)
+        if made is not None:
+            return made
     *beliefs, last, boost, not_before, _ = pages.take(rows)
     # A copy from after `now` (the clock stepped back) does not age before its own time.
     at = np.maximum(now, last)
@@ -103,7 +107,7 @@ def _singly(valuation: Valuation, pages: list[list[float]], now: float) -> Float
 
 
 def highest(made: Floats, at: float) -> Floats:
-    """What values cannot exceed up to that time."""
+    """Upper bounds of values up to that time."""
     ahead = np.maximum(at - made[_AT], 0.0)
     rise = ahead * (made[_SLOPE] + ahead * (made[_BEND] + ahead * made[_TWIST]))
     return np.asarray(made[_VALUE] + rise + made[_ERROR])
@@ -139,7 +143,7 @@ class Candidates:
 
     def insert(self, rows: Ints, hosts: NDArray[np.int32], made: Floats) -> None:
         """Take in pages."""
-        assert np.all(self._place[rows] == -1), "a page is a candidate only once"
+        assert (self._place[rows] == -1).all(), "a page is a candidate only once"
         begin, end = self.size, self.size + len(rows)
         if end > len(self.row):
             more = max(end, 2 * len(self.row)) - len(self.row)
@@ -210,7 +214,9 @@ class Candidates:
         blur *= ahead
         blur *= ahead
         blur += error
-        np.putmask(here, not_before > now, GONE)
+        waits = not_before > now
+        if np.count_nonzero(waits):
+            here[waits] = GONE
         self._seen_at, self._lowest = now, here - blur
         here += blur
         self._highest = here
@@ -238,12 +244,12 @@ class Bounds:
 
     @property
     def _wanted(self) -> int:
-        """How many candidates there should be."""
+        """Number of candidates to keep."""
         waiting = self.pages.waiting
         return min(LIMITS.candidates, 64 + max(waiting // 16, min(waiting, LIMITS.few) // 8))
 
     def thin(self) -> bool:
-        """Whether candidates are running out: fewer are left than a quarter of what the last pass wanted."""
+        """Tells whether candidates run out: fewer are left than a quarter of what the last pass wanted."""
         return self.level > 0 and self.candidates.size - self.candidates.left < self._few
 
     # Single pages
@@ -278,7 +284,7 @@ class Bounds:
 
         Each comes with its row of the page table.
         """
-        horizon, level, left = self.horizon, self.level, []
+        horizon, level, left = self.horizon, self.level, list[tuple[int, list[float]]]()
         for row, page in rows:
             mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ = page
             if not_before > horizon:
@@ -291,9 +297,9 @@ class Bounds:
             if high < level:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
-                left.append(row)
+                left.append((row, page))
         if left:
-            self._follow(np.array(left, dtype=np.int64), now)
+            self._follow(np.array([row for row, _ in left]), now, [page for _, page in left])
 
     def above(self, value: float, now: float) -> Ints:
         """The bounded pages that may be picked now and may be worth that much."""
@@ -453,10 +459,10 @@ class Bounds:
                 pending[surely] = False
         return np.concatenate(risen)
 
-    def _follow(self, rows: Ints, now: float) -> None:
-        """Make pages candidates."""
+    def _follow(self, rows: Ints, now: float, taken: list[list[float]] | None = None) -> None:
+        """Make pages candidates; `taken` are their rows of the page table."""
         if len(rows):
-            made = models(self.valuation, self.pages, rows, now)
+            made = models(self.valuation, self.pages, rows, now, taken)
             self.candidates.insert(rows, self.pages.host[rows], made)
 
     def _prune(self) -> None:

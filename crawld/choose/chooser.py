@@ -54,7 +54,7 @@ class DueFirst:
         self.count = 0
 
     def holds(self, row: int) -> bool:
-        """Whether the page stands here."""
+        """Tells whether the page stands here."""
         return row < len(self.mark) and self.mark.item(row) != ABSENT
 
     def insert(self, rows: Ints) -> None:
@@ -113,7 +113,7 @@ class DueFirst:
         return rows[np.lexsort((-rows, -rank, -due, self._pages.host[rows]))]
 
     def _keys(self, rows: NDArray[np.int32]) -> tuple[Floats, Floats]:
-        """What pages are ordered by, before their rows."""
+        """Sort keys of pages, before their rows."""
         due = self._pages.due[rows]
         return due, np.where(due == -np.inf, -self._pages.mu[rows], 0.0)
 
@@ -141,7 +141,7 @@ class DueFirst:
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """How many requests a worker can use in a round, by what they will be worth by the round's end.
+    """Number of requests a worker can use in a round, by their worth at the round's end.
 
     `first` pages come before all valued ones. `counts[i]` valued pages are worth at least level `top - i`, so counts
     never fall. No more is counted of a host than it may be asked in a round.
@@ -244,7 +244,7 @@ def bid_for(wanted: WantedPages, pages: PageTable, gate: HostGate | None, span: 
 
 
 def _room(gate: HostGate | None, hosts: int, start: float, until: float) -> Floats:
-    """How many requests to each host may start in that time."""
+    """Number of requests to each host that may start in that time."""
     room = np.full(hosts, np.inf)
     if gate is not None:
         earliest, delay = gate.earliest[:hosts], gate.delay[:hosts]
@@ -275,7 +275,7 @@ def _best(values: Floats, weights: Floats, count: float) -> Floats:
 
 
 def _by_level(values: Floats, weights: Floats) -> tuple[Floats, int]:
-    """How many pages are worth at least each level, from the top down, and the top level."""
+    """Number of pages worth at least each level, from the top down, and the top level."""
     if not len(values):
         return np.zeros(0), 0
     octaves = np.log2(np.minimum(values, 2.0**LIMITS.highest))
@@ -313,15 +313,15 @@ class Chooser(ABC):
 
     @abstractmethod
     def expected_of(self, rows: Ints, now: float) -> Floats:
-        """When pages that are not held will be picked if nothing changes (their hosts aside): never before now."""
+        """Times at which pages that are not held will be picked if nothing changes (hosts aside): never before now."""
 
     def bid(self, span: Span) -> Bid:
-        """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.fleet.auction`)."""
+        """Counts the pages that can be crawled in a round, by their worth at its end (`crawld.fleet.auction`)."""
         return bid_for(all_wanted(self.pages, self._valuation, span.until), self.pages, self.gate, span)
 
     @property
     def active(self) -> int:
-        """How many pages the choice is being made among."""
+        """Number of pages the choice is made among."""
         return self.pages.waiting
 
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - values do not depend on it
@@ -412,7 +412,7 @@ class ValueChooser(Chooser):
         self._valuation: Valuation = valuation
 
     def _comes_first(self, row: int, now: float) -> bool:
-        """Whether this page comes before the valued ones now."""
+        """Tells whether this page comes before the valued ones now."""
         return bool(self.pages.due[row] <= (now if self.picks % LIMITS.turn == 0 else -np.inf))
 
     def value_of(self, rows: Ints, now: float) -> Floats:
@@ -423,7 +423,7 @@ class ValueChooser(Chooser):
         return values
 
     def expected_of(self, rows: Ints, now: float) -> Floats:
-        """When pages will be picked if the level stays and no signal comes: as their value gets there, or when due."""
+        """Times at which pages will be picked if the level stays and no signal comes: at that value, or when due."""
         *beliefs, last, boost, not_before, due = self.pages.take(rows)
         reached = last + self._valuation.crossing(self.level, boost, Beliefs(*beliefs))
         at = np.minimum(due, np.where(np.isnan(last), now, reached))

@@ -36,7 +36,7 @@ _STEPS = tuple(zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True))
 
 
 class QuadratureRule(NamedTuple):
-    """How many points stand for a Gamma of shape a, and how far they reach from its mean in ln α."""
+    """Number of points that stand for a Gamma of shape a, and their reach from its mean in ln α."""
 
     points: int
     below: tuple[float, float]  # parts of 1/√a and of 1/a
@@ -101,7 +101,7 @@ def expected_page(
 
 
 def expected_ceiling(tau: float, boost: float, posterior: tuple[float, float], kappa: float, gamma: float) -> float:
-    """What E[V] cannot exceed: at each point V is at most 1/Δ, x²/2α, and what it would be without drift.
+    """Upper bound of E[V]: at each point V is at most 1/Δ, x²/2α, and what it would be without drift.
 
     ψ ≤ y/α, because signals only shorten a cycle, and ψ ≤ ⌈y/κ⌉/γ, because so many signals end it.
     """

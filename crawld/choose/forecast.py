@@ -1,4 +1,4 @@
-"""What all pages together reach at a bandwidth, now and at others (docs/method.md, "Forecast").
+"""Freshness of all pages together at a bandwidth, now and at others (docs/method.md, "Forecast").
 
 Busa-Fekete et al. 2025, Theorem 1, over what is believed: pages are crawled when their value reaches the level at which
 the crawls of all of them spend the bandwidth. A host whose pages would then ask for more than its politeness allows has
@@ -36,7 +36,7 @@ LIMITS = ForecastLimits()
 
 @dataclass(frozen=True, slots=True)
 class Allotted:
-    """What becomes of the sampled pages."""
+    """Fate of the sampled pages."""
 
     kept: Kept
     level: float  # of all hosts that are not limited; inf where there is only time for what is overdue
@@ -98,7 +98,7 @@ class Allocation:
         return Allotted(kept, 0.0 if unused else float(np.exp(common[1][0])), self._at(common[1]))
 
     def _own_round(self, allowed: Floats) -> Floats:
-        """By group, how long one visit to each of its pages takes at least."""
+        """Least time of one visit to each page, by group."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self._round > 0, self._round / allowed, 0.0)
 
@@ -111,7 +111,7 @@ class Allocation:
         return self._curves.at(level[self._group])
 
     def _bracket(self, too_much: Callable[[Floats], Bools]) -> tuple[Floats, Floats]:
-        """By group the logarithms of two neighbouring levels, at the lower of which too much is asked for."""
+        """Logarithms of two neighbouring levels by group, at the lower of which too much is asked for."""
         low, high = (np.full(self._groups, bound) for bound in self._curves.bounds)
         for _ in range(LIMITS.halvings):
             middle = 0.5 * (low + high)
@@ -141,7 +141,7 @@ class LimitedHost:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a bandwidth buys in the long run, if what is believed is true and stays so."""
+    """Gain of a bandwidth in the long run, if what is believed is true and stays so."""
 
     bandwidth: float  # requests per second, for all purposes
     freshness: float  # weighted by importance
@@ -175,11 +175,11 @@ class Forecast:
 
     @property
     def sampled(self) -> int:
-        """How many pages stand for all."""
+        """Number of pages that stand for all."""
         return len(self._sample.weight)
 
     def at(self, bandwidth: float) -> Point:
-        """What that many requests per second buy."""
+        """Returns what that many requests per second buy."""
         available, allowed = bandwidth * self.page_share, self._allowed(bandwidth)
         found = self._allocation.by_value(available, allowed)
         evenly = self._allocation.by_turns(available, allowed)
@@ -194,7 +194,7 @@ class Forecast:
         )
 
     def _allowed(self, bandwidth: float) -> Floats:
-        """By group, how many requests per second may go to its pages: whole slots lie between two requests."""
+        """Requests per second that may go to the pages of each group: whole slots lie between two requests."""
         with np.errstate(divide="ignore", invalid="ignore"):
             slots = np.maximum(np.ceil(self._spacing * bandwidth * (1 - LIMITS.rounding)), 1.0)
             rate = np.where(self._spacing > 0, bandwidth / slots, np.inf) * self.page_share
@@ -244,7 +244,7 @@ class PartForecast:
         self.page_share, self.sampled = forecast.page_share, forecast.sampled
 
     def at(self, bandwidth: float) -> Point:
-        """What that many requests per second buy: the part has its share of them."""
+        """Returns what that many requests per second buy: the part has its share of them."""
         point = self._forecast.at(bandwidth * self._part)
         return replace(
             point,

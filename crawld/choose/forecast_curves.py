@@ -1,4 +1,4 @@
-"""How often a page is crawled, and how fresh it is kept, at each level of the crawl value (docs/method.md, "Forecast").
+"""Crawl rate and freshness of a page at each level of the crawl value (docs/method.md, "Forecast").
 
 At a level L a page with n signals is crawled once the time since its last crawl reaches τ*(n), where its value reaches
 L: not before the minimum interval, not after the maximum one. τ* falls with n, so the page is still waiting at time t
@@ -48,7 +48,7 @@ LIMITS = ForecastCurvesLimits()
 
 
 def signals_told_apart(kappa: Floats) -> NDArray[np.int64]:
-    """How many signals are told apart: so many that another would change next to nothing."""
+    """Number of signals told apart: so many that another would change next to nothing."""
     with np.errstate(divide="ignore"):
         return np.clip(np.ceil(LIMITS.saturated / kappa), 1, LIMITS.max_signals).astype(np.int64)
 
@@ -74,7 +74,7 @@ def waiting_times(silent: Floats, jumps: Floats, shape: Floats, intervals: Inter
 
 
 def crossings(level: Floats, logs: Floats, times: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """When the values of one number of signals reach each level, and where they never do."""
+    """Times at which the values of one number of signals reach each level, and where they never do."""
     size = times.shape[1]
     after = (logs[:, None, :] < level[:, :, None]).sum(axis=2)
     low, high = np.maximum(after - 1, 0), np.minimum(after, size - 1)
@@ -111,7 +111,7 @@ _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What becomes of pages at some level, as columns: crawls per second, freshness, and the chance to be forced.
+    """Fate of pages at some level, as columns: crawls per second, freshness, and the chance to be forced.
 
     A page is forced where it waits the whole maximum interval because no value of it reaches the level before.
     """
@@ -171,7 +171,7 @@ class Curves:
         return (float(known.min()) - 1.0, float(known.max()) + 1.0) if known.size else (-1.0, 1.0)
 
     def at(self, level: Floats) -> Kept:
-        """What becomes of each page at its logarithm of a level."""
+        """Returns the fate of each page at its logarithm of a level."""
         after = (self._level <= level[:, None]).sum(axis=1)
         high = np.minimum(after, np.maximum(self._width - 1, 0))
         low = np.maximum(after - 1, 0)
@@ -280,7 +280,7 @@ def _slopes(at: Floats, values: Floats) -> Floats:
 
 
 def round_robin(sample: Sample, interval: Floats) -> Floats:
-    """How fresh each page is kept that is crawled at even intervals, whatever it is worth."""
+    """Freshness of each page crawled at even intervals, whatever it is worth."""
     with np.errstate(invalid="ignore"):
         announced = np.where(sample.beliefs.gamma > 0, -sample.beliefs.gamma * np.expm1(-sample.beliefs.kappa), 0.0)
     scale = np.where(sample.gone, 0.0, sample.beliefs.alpha)[:, None] + announced[:, None] + LIMITS.tiny
@@ -293,7 +293,7 @@ def round_robin(sample: Sample, interval: Floats) -> Floats:
 
 
 def _fresh(beliefs: Beliefs, gone: NDArray[np.bool_], time: Floats, announced: Floats, doubt: Floats) -> Floats:
-    """How likely copies are fresh by times (pages, …, …); `announced` is the rate of changes by signals that drift."""
+    """Chance that copies are fresh by times (pages, …, …); `announced` is the rate of changes by signals that drift."""
     alpha, announced, doubt = (c[:, None, None] for c in (np.where(gone, 0.0, beliefs.alpha), announced, doubt))
     fresh = survival(time, alpha, beliefs.shape[:, None, None]) * np.exp(-announced * time) * doubt
     if beliefs.heard is not None and beliefs.deaf_alpha is not None and beliefs.deaf_shape is not None:
@@ -304,7 +304,7 @@ def _fresh(beliefs: Beliefs, gone: NDArray[np.bool_], time: Floats, announced: F
 
 
 def _unchanging(sample: Sample) -> Floats:
-    """What is left of a copy's freshness in the end: all where nothing ever changes, else nothing."""
+    """Rest of a copy's freshness in the end: all where nothing ever changes, else nothing."""
     signalled = (sample.beliefs.gamma > 0) & (sample.beliefs.kappa > 0)
     still = (sample.gone | (sample.beliefs.alpha == 0)) & ~signalled
     return np.where(still, 1.0, 0.0)

@@ -22,7 +22,7 @@ SKEW = 60.0
 
 
 class Ages:
-    """How old copies are by the clocks of their hosts, which are numbered."""
+    """Ages of copies by the clocks of their hosts, which are numbered."""
 
     def __init__(self) -> None:
         self._first = np.zeros(0)

@@ -90,11 +90,11 @@ class Frontier(ValueChooser):
 
     @property
     def active(self) -> int:
-        """How many pages the choice is being made among."""
+        """Number of pages the choice is made among."""
         return len(self._candidates) + len(self._changed) + self._due.count
 
     def bid(self, span: Span) -> Bid:
-        """How many pages can be crawled in a round, by what they will be worth at its end, about."""
+        """Counts the pages that can be crawled in a round, by their worth at its end, about."""
         return bid_for(some_wanted(self._bounds, self._changed, self._due, span.until), self.pages, self.gate, span)
 
     # Where pages stand
@@ -114,7 +114,8 @@ class Frontier(ValueChooser):
 
     def _file(self, rows: list[int]) -> None:
         """Have pages placed before the next pick; those never crawled come at once before all others."""
-        self._bounds.fit(len(self.pages.state))
+        if len(self.pages.state) > len(self._bounds.expiry):
+            self._bounds.fit(len(self.pages.state))
         if len(rows) <= LIMITS.together:
             self._changed.update(dict.fromkeys(rows))
             return
@@ -149,7 +150,7 @@ class Frontier(ValueChooser):
         """Place the pages that have changed."""
         rows, valued = list(self._changed), []
         self._changed.clear()
-        for row, page in zip(rows, self.pages.table[rows].tolist(), strict=True):
+        for row, page in zip(rows, self.pages.table.take(rows, 0).tolist(), strict=True):
             not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))
@@ -211,7 +212,7 @@ class Frontier(ValueChooser):
         return row
 
     def _nothing_pickable(self, now: float) -> bool:
-        """Whether surely no page can be picked now."""
+        """Tells whether surely no page can be picked now."""
         if self._bounds.level == 0:
             return True
         if self.gate is None:

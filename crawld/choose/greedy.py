@@ -69,7 +69,7 @@ class Greedy(Valuation):
             return Taylor(*rows)
 
     def view(self, boost: Floats, beliefs: Beliefs) -> tuple[Floats, Beliefs]:
-        """What this family takes the signals for."""
+        """Returns beliefs as this family reads the signals."""
         return boost, beliefs
 
     def measures(self, x: Floats, alpha: Floats, kappa: Floats, gamma: Floats) -> Measures:

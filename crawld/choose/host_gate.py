@@ -1,4 +1,4 @@
-"""Which hosts may be asked, and when: spacing, requests in flight, back-off.
+"""The host gate: which hosts may be asked, and when, by spacing, requests in flight and back-off.
 
 Hosts are small integers. Two columns say everything a chooser needs: `earliest`, the time before which no request may
 start whatever happens (spacing, back-off, Retry-After, the operator's block), and `ready_at`, the same but inf while as
@@ -61,7 +61,7 @@ class HostGateLimits:
     free_indexes: int = 1_000
     """Indexes of forgotten hosts that rest before the first is used again: work under way may still name one."""
     usual_seconds: float = 1.0
-    """How long answers of a host are taken to need before the first has come."""
+    """Seconds that answers of a host are taken to need before the first has come."""
 
 
 LIMITS = HostGateLimits()
@@ -71,7 +71,7 @@ LIMITS = HostGateLimits()
 
 
 class Evidence(NamedTuple):
-    """What one finished request says about its host. One is made for every request: a tuple is the cheapest form."""
+    """Evidence of one finished request about its host. One is made for every request: a tuple is the cheapest form."""
 
     url: str
     began: float  # when the request was sent
@@ -132,7 +132,7 @@ class Suspicions:
             self._well_at.pop(host, None)
 
     def _take_known_bad(self, host: int) -> dict[int, None]:
-        """What is known to be bad of a host, taken out."""
+        """Takes out the URLs known to be bad of a host."""
         known_bad = self._known_bad.pop(host, {})
         self._count -= len(known_bad)
         return known_bad
@@ -164,7 +164,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """How hosts are treated, in seconds."""
+    """Limits on how hosts are treated, in seconds."""
 
     spacing: float = 1.0  # between the starts of two requests to one host
     max_delay: float = 30.0  # the longest Crawl-delay that is honoured
@@ -182,11 +182,11 @@ class HostLimits:
 
 
 UNKNOWN = HostState("")
-"""What stands at the index of a host that was forgotten."""
+"""The state at the index of a host that was forgotten."""
 
 
 class NotReady(StrEnum):
-    """Why a host may not be asked now."""
+    """Reason why a host may not be asked now."""
 
     BLOCKED = "blocked by the operator"
     ASKED_TO_WAIT = "asked to wait by Retry-After"
@@ -234,7 +234,7 @@ class HostGate:
 
     @property
     def known(self) -> int:
-        """How many hosts are known."""
+        """Number of known hosts."""
         return len(self._index)
 
     def host(self, name: str) -> int:
@@ -307,7 +307,7 @@ class HostGate:
             self._foreign.move_to_end(index)
 
     def _forgettable(self, index: int) -> bool:
-        """Whether nothing is under way at a host, and the operator has said nothing of it."""
+        """Tells whether nothing is under way at a host, and the operator has said nothing of it."""
         state = self._states[index]
         under_way = self.in_flight[index] or self._late.get(index) or index in self._held
         return not (under_way or state.blocked or state.delay is not None)
@@ -337,7 +337,7 @@ class HostGate:
         return index
 
     def knows(self, name: str) -> bool:
-        """Whether the host has pages, or was asked before."""
+        """Tells whether the host has pages, or was asked before."""
         return name in self._index
 
     @property
@@ -346,7 +346,7 @@ class HostGate:
         return self._limits.spacing
 
     def min_spacing(self) -> Floats:
-        """By host the seconds that pass between two requests at least, also because answers take their time.
+        """Least seconds between two requests by host, also because answers take their time.
 
         inf for a host that is blocked, or down and taken to stay so. Another thread may ask.
         """
@@ -363,11 +363,11 @@ class HostGate:
         return self._states[host].name
 
     def ready(self, host: int, now: float) -> bool:
-        """Whether a request to the host may start now."""
+        """Tells whether a request to the host may start now."""
         return bool(self.ready_at[host] <= now)
 
     def far(self, host: int, now: float) -> bool:
-        """Whether the host may not be asked for more than a minute: blocked, backing off, or asked to wait."""
+        """Tells whether the host may not be asked for more than a minute: blocked, backing off, or asked to wait."""
         return bool(self.earliest[host] > now + LIMITS.far_seconds + self.delay[host])
 
     def acquire(self, host: int, now: float) -> None:
@@ -382,8 +382,14 @@ class HostGate:
         self._next_start[host] = max(self._next_start[host], until)
         self._update(host)
 
-    def finish(self, host: int, now: float, evidence: Evidence | None = None, *, late: bool = False) -> None:
-        """End a request, `late` if it gave up its place, with what it says about the host (None: nothing)."""
+    def finish(
+        self, host: int, now: float, evidence: Evidence | None = None, *, late: bool = False
+    ) -> HostState | None:
+        """Ends a request, `late` if it gave up its place, with what it says about the host (None: nothing).
+
+        Returns what is to be remembered of the host, where that has changed.
+        """
+        before = self._states[host]
         if late:
             self._late[host] -= 1
         else:
@@ -397,6 +403,8 @@ class HostGate:
             elif evidence.well is False:
                 self._suspect(host, evidence, now)
         self._update(host)
+        after = self._states[host]
+        return after if after is not before and after != before else None
 
     def give_up_place(self, host: int, waited: float) -> bool:
         """Let another request have the place of one that has waited so many seconds; False if it must keep it.
@@ -416,11 +424,11 @@ class HostGate:
         return True
 
     def backs_off(self, host: int) -> bool:
-        """Whether the host is taken to be in trouble: its pages are not to blame for what fails."""
+        """Tells whether the host is taken to be in trouble: its pages are not to blame for what fails."""
         return self._states[host].failures > 0
 
     def not_ready(self, host: int, now: float) -> NotReady | None:
-        """Why the host may not be asked now; None if it may."""
+        """Returns why the host may not be asked now; None if it may."""
         state = self._states[host]
         if state.blocked:
             return NotReady.BLOCKED
@@ -434,7 +442,7 @@ class HostGate:
         return NotReady.BUSY if self.in_flight[host] >= places else NotReady.SPACING
 
     def has_answered(self, host: int) -> bool:
-        """Whether the host has ever answered."""
+        """Tells whether the host has ever answered."""
         return host in self._usual
 
     def set_aside(self, host: int) -> None:
@@ -479,7 +487,7 @@ class HostGate:
         self._states[host] = replace(self._states[host], distrust_304_until=until)
 
     def export(self, host: int) -> HostState:
-        """What to remember of a host over a restart."""
+        """Returns what to remember of a host over a restart."""
         return self._states[host]
 
     def restore(self, state: HostState) -> int:

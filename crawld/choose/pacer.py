@@ -25,14 +25,6 @@ class PacerLimits:
 LIMITS = PacerLimits()
 
 
-@dataclass(slots=True)
-class Slot:
-    """The right to send one request at `at` (monotonic seconds)."""
-
-    index: int
-    at: float
-
-
 class Slots(Protocol):
     """Times at which requests may leave: a daemon's own pace, or a fleet's grants."""
 
@@ -52,10 +44,10 @@ class Slots(Protocol):
         """Let the first slot come now: a driver that was not there yet has lost none."""
 
     def next_at(self) -> float:
-        """When the next slot begins; inf while none is known to come."""
+        """Time at which the next slot begins; inf while none is known to come."""
 
-    def take(self, now: float) -> Slot | None:
-        """The slot that has begun by `now`, or None."""
+    def take(self, now: float) -> bool:
+        """Uses the slot that has begun by `now`; False if none has."""
 
     def change_rate(self, rate: float, now: float) -> None:
         """From now on slots follow the new rate."""
@@ -65,21 +57,10 @@ class Pacer:
     """The grid of slots on the monotonic clock. It decides; waiting is the driver's business."""
 
     def __init__(self, rate: float, now: float) -> None:
-        self._anchor = now  # the time of slot `_index`
-        self._index = 0
-        self._rate = rate
+        self._anchor = now  # when the next slot begins
+        self.rate, self.spacing = rate, _spacing(rate)
         self._used_at = -math.inf
         self._lost = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Requests per second."""
-        return self._rate
-
-    @property
-    def spacing(self) -> float:
-        """Seconds between slots; inf at rate 0."""
-        return (1.0 + LIMITS.tolerance) / self._rate if self._rate > 0 else math.inf
 
     @property
     def skipped(self) -> int:
@@ -92,24 +73,21 @@ class Pacer:
             self._anchor = max(self._anchor, now)
 
     def next_at(self) -> float:
-        """When the next slot begins; inf at rate 0."""
-        return self._anchor if self._rate > 0 else math.inf
+        """Time at which the next slot begins; inf at rate 0."""
+        return self._anchor if self.rate > 0 else math.inf
 
-    def take(self, now: float) -> Slot | None:
-        """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
-        if self._rate <= 0 or now < self._anchor:
-            return None
-        spacing = (1.0 + LIMITS.tolerance) / self._rate
+    def take(self, now: float) -> bool:
+        """Uses the slot that has begun by `now`; False if none has. A late driver loses what it missed, counted."""
+        if self.rate <= 0 or now < self._anchor:
+            return False
         late = now - self._anchor
         if late > LIMITS.tolerance:
             shift = late - LIMITS.tolerance
-            self._lost += shift / spacing
+            self._lost += shift / self.spacing
             self._anchor += shift
-        slot = Slot(self._index, self._anchor)
         self._used_at = now
-        self._index += 1
-        self._anchor += spacing
-        return slot
+        self._anchor += self.spacing
+        return True
 
     def change_rate(self, rate: float, now: float) -> None:
         """From now on slots follow the new rate: the next one a new spacing after the last one used, never earlier.
@@ -117,10 +95,14 @@ class Pacer:
         Raising the rate brings the next slot nearer at once, lowering it puts it off; from rate 0 there is no
         burst for the time that stood still.
         """
-        if rate == self._rate:
+        if rate == self.rate:
             return
-        self._rate = rate
+        self.rate, self.spacing = rate, _spacing(rate)
         self._anchor = max(now, self._used_at + self.spacing) if rate > 0 else now
+
+
+def _spacing(rate: float) -> float:
+    return (1.0 + LIMITS.tolerance) / rate if rate > 0 else math.inf
 
 
 class Departures:
@@ -137,7 +119,7 @@ class Departures:
         self._last = -math.inf  # when the last departure was due, or was made if it was later
 
     def delay(self, now: float) -> float:
-        """How many seconds a request must still wait; it counts as leaving then. At rate 0 what has its slot leaves."""
+        """Seconds that a request must still wait; it counts as leaving then. At rate 0 what has its slot leaves."""
         spacing = self._pacer.spacing
         if spacing != self._spacing:  # what lay ahead by the old rate must not hold up the new one
             self._spacing, self._last = spacing, min(self._last, now)
@@ -175,11 +157,11 @@ class Share:
 
     @property
     def ready(self) -> bool:
-        """Whether the next slot may be spent."""
+        """Tells whether the next slot may be spent."""
         return self._credit >= 1.0 - 1e-9
 
     def lends(self, slots: float) -> bool:
-        """Whether a slot may be spent ahead of the share, of which no more than so many are ever owed."""
+        """Tells whether a slot may be spent ahead of the share, of which no more than so many are ever owed."""
         return self._credit >= 1.0 - slots
 
     def spend(self, slots: int = 1) -> None:

@@ -25,7 +25,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """How long a page may wait at most, and must at least, between two attempts (seconds)."""
+    """Longest and shortest wait of a page between two attempts (seconds)."""
 
     longest: float = 30 * DAY
     shortest: float = 60.0
@@ -80,7 +80,7 @@ class PageTable:
 
     @property
     def waiting(self) -> int:
-        """How many pages wait."""
+        """Number of pages that wait."""
         return self.size - len(self._free) - len(self._picked_at)
 
     def present(self) -> Ints:
@@ -124,7 +124,7 @@ class PageTable:
                 column[rows[some]] = given[some]
 
     def beliefs(self, rows: Ints) -> Beliefs:
-        """What is believed of these pages."""
+        """Returns the beliefs of these pages."""
         return Beliefs(*self.take(rows)[:BELIEVED])
 
     def remove(self, rows: Ints) -> None:
@@ -182,12 +182,12 @@ class PageTable:
         return True
 
     def held(self, row: int) -> bool:
-        """Whether the page is out."""
+        """Tells whether the page is out."""
         return row in self._picked_at
 
     def take(self, rows: Ints) -> Floats:
         """The columns of floats of some pages, in the order of `VALUED`."""
-        return np.ascontiguousarray(self.table[rows].T)
+        return np.ascontiguousarray(self.table.take(rows, 0).T)
 
     def values(self, valuation: Valuation, rows: Ints, at: Floats | float) -> Floats:
         """The crawl values of pages that have been crawled; a clock behind the last crawl counts as that moment."""

@@ -99,7 +99,7 @@ def change_rate(beliefs: Beliefs) -> Floats:
 
 
 def announced(beliefs: Beliefs) -> Bools:
-    """Which pages' signals are so good that Kolobov et al.'s handling of complete observation is used."""
+    """Marks pages whose signals are so good that Kolobov et al.'s handling of complete observation is used."""
     change = change_rate(beliefs)
     precision, true = -np.expm1(-beliefs.kappa), change - beliefs.alpha
     return (precision > LIMITS.high_precision) & (true > LIMITS.high_recall * change)

@@ -30,7 +30,7 @@ NEVER_CRAWLED, ANNOUNCED, IN_TURN = range(3)  # ranks: these come in this order
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How rates come about and are run: `allot` gives the rates and which pages are crawled upon announcements."""
+    """Source and course of rates: `allot` gives the rates and which pages are crawled upon announcements."""
 
     allot: Callable[[Beliefs, float], tuple[Floats, Bools]]
     random: bool = False  # exponential intervals instead of even ones
@@ -130,11 +130,11 @@ class RateChooser(Chooser):
     # -- questions --------------------------------------------------------------------------------------------------
 
     def value_of(self, rows: Ints, now: float) -> Floats:
-        """How many intervals have passed since each page's last crawl, inf for those never crawled."""
+        """Number of intervals since each page's last crawl, inf for those never crawled."""
         return np.array([self._owed(row, now) for row in rows.tolist()])
 
     def expected_of(self, rows: Ints, now: float) -> Floats:
-        """When the pages' windows end: those that end earlier are served before them."""
+        """Times at which the pages' windows end: those that end earlier are served before them."""
         pages = self.pages
         end = self._turn[rows] + (0.0 if self._plan.random else self._interval[rows])
         at_once = np.isnan(pages.last[rows]) | self._called[rows]
@@ -153,14 +153,14 @@ class RateChooser(Chooser):
         return np.inf if np.isnan(last) else max(now - last, 0.0) / float(self._interval[row])
 
     def _due(self) -> bool:
-        """Whether a new solution is worth its cost."""
+        """Tells whether a new solution is worth its cost."""
         if self._unsolved:
             return True
         # Sixteen pages per change or pick make a new solution due.
         return self._changed > 0 and (self._changed + self._picks_since) * 16 >= self.pages.waiting
 
     def _following(self, turn: float, interval: float, now: float, new: bool) -> float:
-        """When the next turn of a page begins that was crawled now."""
+        """Time at which the next turn of a page begins that was crawled now."""
         if interval == np.inf:
             return np.inf
         begun = now if new or not np.isfinite(turn) else turn
@@ -187,7 +187,7 @@ class RateChooser(Chooser):
         self._queue.refill(self._windows(rows[pages.state[rows] == WAITING]), now)
 
     def _replaced(self, rows: Ints, interval: Floats, now: float) -> Floats:
-        """Where turns lie once these are the intervals."""
+        """Places of turns once these are the intervals."""
         last, old, turn = self.pages.last[rows], self._interval[rows], self._turn[rows]
         since = self._clock if self._plan.random and self._clock > -np.inf else now
         begin = self._new[rows] | ~np.isfinite(turn) | (old == np.inf)

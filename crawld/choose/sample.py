@@ -81,7 +81,7 @@ class Sample:
 
 
 def signal_kinds(beliefs: Beliefs) -> NDArray[np.int8]:
-    """Whether signals do not count, count as a drift, or count one by one."""
+    """Tells whether signals do not count, count as a drift, or count one by one."""
     kappa, gamma = beliefs.kappa, beliefs.gamma
     with np.errstate(invalid="ignore"):
         counts = (gamma > 0) & (kappa > 0) & (gamma * np.minimum(kappa, 1.0) > LIMITS.negligible * beliefs.alpha)

@@ -8,8 +8,7 @@ event loop needs no locks, and a page can never be fetched twice at once.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
-from operator import attrgetter, mul
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +68,11 @@ class WeightedDraw:
             self._grow(int(rows.max()) // LIMITS.block + 1)
             self._changed.update(np.unique(rows // LIMITS.block).tolist())
 
+    def change_one(self, row: int) -> None:
+        """Notes the same of one row, without numpy's overhead."""
+        self._grow(row // LIMITS.block + 1)
+        self._changed.add(row // LIMITS.block)
+
     def draw(self, uniform: float) -> int | None:
         """The row that a uniform number in [0, 1) falls on; None where no row has a weight."""
         for block in self._changed:
@@ -90,7 +94,7 @@ class WeightedDraw:
 
 
 def _find(weights: Floats, goal: float) -> tuple[int, float]:
-    """Where the cumulated weights pass the goal, at a weight above 0, and how far into that weight."""
+    """Finds where the cumulated weights pass the goal, at a weight above 0, and how far into that weight."""
     reached = np.cumsum(weights)
     last = int(np.flatnonzero(weights)[-1])  # rounding may put the goal behind it
     at = min(int(np.searchsorted(reached, goal, side="right")), last)
@@ -123,7 +127,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the scheduler holds of one page."""
+    """The scheduler's record of one page."""
 
     last: float
     signals: tuple[int, ...]
@@ -245,7 +249,7 @@ class Scheduler:
 
     @property
     def documents(self) -> int:
-        """How many pages there are, other addresses of them left out."""
+        """Number of pages, other addresses of them left out."""
         return len(self._row_of) - sum(page_id in self._row_of for page_id in self._alias_of)
 
     def _weigh(self, page_ids: Sequence[int]) -> None:
@@ -288,8 +292,12 @@ class Scheduler:
 
     def charge(self, page_id: int, requests: int) -> None:
         """Count what a visit cost: a page is worth its crawl value over its requests per visit, redirects included."""
-        row = self._row_of.get(page_id)
-        if row is None or page_id in self._alias_of or (before := self._cost(row)) == requests:
+        row, pages = self._row_of.get(page_id), self._pages
+        if row is None or page_id in self._alias_of:
+            return
+        if requests == 1 and pages.mu.item(row) == pages.importance.item(row) * pages.significance.item(row):
+            return
+        if (before := self._cost(row)) == requests:
             return
         cost = before + LIMITS.cost_memory * (requests - before)
         rows = self._row_of.rows([page_id])
@@ -297,7 +305,7 @@ class Scheduler:
         self.chooser.reweight(rows, weight / (cost if abs(cost - 1.0) >= LIMITS.cost_step else 1.0))
 
     def cost_of(self, page_id: int) -> float:
-        """How many requests a visit to the page takes, about."""
+        """Number of requests that a visit to the page takes, about."""
         return self._cost(self._row_of[page_id])
 
     def _cost(self, row: int) -> float:
@@ -336,7 +344,7 @@ class Scheduler:
         if any(known := self._held.pop(row)):
             self._pages.count[row] -= np.array(known, dtype=np.int32)
         if math.isnan(self._pages.copied.item(row)):
-            self._draw.change(np.array([row]))
+            self._draw.change_one(row)
         self._ahead.pop(row, None)
         self._pages.copied[row], self._pages.gone[row] = at, gone
         self.chooser.settle(row, at)
@@ -429,7 +437,7 @@ class Scheduler:
     def bid(
         self, now: float, until: float, *, start: float | None = None, sent: float = 0.0, level: float = 0.0
     ) -> Bid:
-        """How many pages can be crawled in a round, by what they will be worth at its end (`crawld.fleet.auction`).
+        """Counts the pages that can be crawled in a round, by their worth at its end (`crawld.fleet.auction`).
 
         The round is from `start` (None: now) until `until`; so many requests are `sent` before it starts. `level` is
         what the last request of the round before was worth, where it is known.
@@ -439,7 +447,7 @@ class Scheduler:
     # -- what drivers ask -------------------------------------------------------------------------------------------
 
     def standing(self, page_id: int) -> Standing | None:
-        """What is held of a page, or None if it is not here."""
+        """Returns the record of a page, or None if it is not here."""
         row = self._row_of.get(page_id)
         if row is None:
             return None
@@ -455,7 +463,7 @@ class Scheduler:
         )
 
     def gone(self, page_id: int) -> bool:
-        """Whether the last successful crawl found the page gone."""
+        """Tells whether the last successful crawl found the page gone."""
         row = self._row_of.get(page_id)
         return row is not None and bool(self._pages.gone[row])
 
@@ -483,7 +491,7 @@ class Scheduler:
         return self._ahead.get(row, copied), fresh, signals
 
     def dated(self, page_id: int, now: float) -> bool:
-        """Whether we know how old the copy is; not where there is none, or one from after the clock was set back."""
+        """Tells whether the age of the copy is known; not where there is none, or the clock was set back since."""
         return bool(self._pages.copied[self._row_of[page_id]] <= now + SKEW)
 
     def heard(self, page_id: int) -> tuple[int, ...]:
@@ -492,7 +500,7 @@ class Scheduler:
         return () if row is None else self._held.get(row) or tuple(self._pages.count[row].tolist())
 
     def last_success(self, page_id: int) -> float:
-        """When the page was last crawled with success, nan if never or not here."""
+        """Time of the page's last successful crawl, nan if never or not here."""
         row = self._row_of.get(page_id)
         return NEVER if row is None else self._ahead.get(row, self._pages.copied.item(row))
 
@@ -505,7 +513,7 @@ class Scheduler:
         return heard * float(pages.alpha[row] + announced) + deaf
 
     def held(self, page_id: int) -> bool:
-        """Whether the page is out being crawled."""
+        """Tells whether the page is out being crawled."""
         return self._row_of[page_id] in self._held
 
     def waits_until(self, page_id: int) -> float:
@@ -521,14 +529,14 @@ class Scheduler:
         return [int(page_id) for page_id in self._pages.page_id[some_waiting(self._pages, now, most)]]
 
     def importance_of(self, page_ids: Sequence[int]) -> Floats:
-        """What pages weigh now, each by itself."""
+        """Weights of pages now, each by itself."""
         weights = np.asarray(self._pages.importance[self._row_of.rows(page_ids)])
         for at, page_id in enumerate(page_ids) if self._own else ():
             weights[at] = self._own.get(page_id, weights[at])
         return weights
 
     def expected_at(self, page_id: int, now: float) -> float:
-        """When the page will be picked if nothing changes, its host aside; now while it is out being crawled."""
+        """Time at which the page will be picked if nothing changes, its host aside; now while it is out."""
         row = self._row_of[page_id]
         return now if row in self._held else float(self.chooser.expected_of(np.array([row]), now)[0])
 
@@ -567,7 +575,7 @@ class Scheduler:
         return float(np.sum(weights * fresh)) / total if total > 0 else None
 
     def believed(self, now: float) -> Believed:
-        """What a forecast needs of all pages: copied columns, which another thread may read."""
+        """Columns of all pages that a forecast needs: copies, which another thread may read."""
         pages = self._pages
         waiting = np.isnan(pages.copied[: pages.size]) & (pages.not_before[: pages.size] > now)
         return Believed(
@@ -593,13 +601,11 @@ class Scheduler:
 
     def _boost_of(self, row: int) -> float:
         """Σκn of one page, without numpy's overhead."""
-        counts = self._pages.count[row].tolist()
-        if not any(counts):
-            return 0.0
-        kappas = self._pages.kappas[row].tolist()
-        if inf not in kappas:
-            return float(sum(map(mul, counts, kappas)))
-        return float(sum(count * kappa for count, kappa in zip(counts, kappas, strict=True) if count))
+        boost = 0.0
+        for count, kappa in zip(self._pages.count[row].tolist(), self._pages.kappas[row].tolist(), strict=True):
+            if count:
+                boost += count * kappa
+        return boost
 
     # -- within -----------------------------------------------------------------------------------------------------
 

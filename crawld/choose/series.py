@@ -30,7 +30,7 @@ _NODES, _WEIGHTS = 0.5 * (_NODES + 1), 0.5 * _WEIGHTS
 
 
 class Measures(NamedTuple):
-    """What one evaluation yields per page, for importance 1."""
+    """Results of one evaluation per page, for importance 1."""
 
     value: Floats  # V
     length: Floats  # ψ

@@ -91,7 +91,7 @@ Page = tuple[float, float, float, float, float]  # μ, α, shape, κ, γ
 
 
 class Beliefs(NamedTuple):
-    """What is believed of each page, as columns of equal length.
+    """Beliefs of each page, as columns of equal length.
 
     α has mean `alpha` and a Gamma posterior of shape `shape` (inf: α is known). `kappa` is the log-staleness one
     signal adds, `gamma` the rate of signals, `mu` the importance. All of that is believed with the weight `heard`
@@ -122,7 +122,7 @@ class Beliefs(NamedTuple):
 
     @property
     def hearing(self) -> "Beliefs":
-        """What is believed of signals alone, with its part of the importance."""
+        """Returns the beliefs by signals alone, with their part of the importance."""
         return self if self.heard is None else Beliefs(self.mu * self.heard, *self[1:5])
 
     @property
@@ -172,7 +172,7 @@ class Valuation(ABC):
         return alpha + np.inf
 
     def ceiling(self, tau: float, boost: float, page: Page) -> float:
-        """What the value of one page cannot exceed, where that is much cheaper to say than the value; else inf."""
+        """Upper bound of the value of one page, where that is much cheaper to say than the value; else inf."""
         mu, alpha, _, kappa, gamma = page
         return 0.5 * mu * self.early_rate(alpha, kappa, gamma) * tau * tau * (1 + 1e-9) if boost == 0 else np.inf
 

@@ -65,9 +65,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_KNOWN = {"gzip", "deflate", "br", "zstd"}
-_MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}
-
 
 class PackedTooLargeError(ParseError):
     """A body whose inner packing alone exceeds the limit."""
@@ -85,7 +82,7 @@ def layers(content_encoding: str | None) -> list[str]:
     if not content_encoding:
         return []
     names = [name.strip().lower().removeprefix("x-") for name in content_encoding.split(",")]
-    known = [name for name in names if name in _KNOWN]
+    known = [name for name in names if name in {"gzip", "deflate", "br", "zstd"}]
     if len(known) > LIMITS.max_layers:
         raise ParseError(f"body packed {len(known)} times over")
     return known
@@ -163,7 +160,7 @@ def _decoded(decoder: Any, data: bytes) -> Iterator[bytes]:
 
 
 def _begins(name: str, data: bytes) -> bool:
-    magic = _MAGIC.get(name)
+    magic = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}.get(name)
     return magic is not None and magic.startswith(data[: len(magic)])
 
 
@@ -346,8 +343,11 @@ class BodyReader:
 
     async def _receive(self, response: Exchanged, limit: int, share: BodyRoom) -> bytes:
         """The bytes on the wire, or the first of them that exceed the limit."""
+        content = response.content
+        if content.is_eof() and content.total_bytes <= LIMITS.small_body:  # most bodies come whole with their head
+            return content.read_nowait()
         body = bytearray()
-        while chunk := await response.content.readany():
+        while chunk := await content.readany():
             body += chunk
             if len(body) > limit:
                 break

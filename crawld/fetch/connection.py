@@ -6,14 +6,14 @@ read. Here the parser gets its bytes in small pieces, framing has a budget for e
 more than others waits for turns (see `LoopShare`).
 
 What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
-that `connect` files it by; `set_response_params` is called once for each request; `feed_data` gets each parsed head
+that `connect` files it by; `set_response_params` readies the parser for one answer; `feed_data` gets each parsed head
 with its body's reader; a reader counts its bytes in `total_bytes`.
 `tests/integration/test_fetch_floods.py` fails where one of these changes.
 """
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import thread_time
@@ -61,6 +61,8 @@ class ConnectionLimits:
     slow_byte: float = 2e-7
     """An answer with a piece that takes longer per byte has no free seconds left: honest heads take a quarter of
     that."""
+    worst_byte: float = 5e-7
+    """What a byte of a short first read of an answer is taken to cost: as much as the worst one does."""
     wake_seconds: float = 0.00005
     """What each read costs besides parsing: the loop wakes up, and so does the task that waits for the answer."""
     received_at_once: int = 65_536
@@ -249,9 +251,9 @@ class _Valve(asyncio.Transport):
 class BoundedConnection(ResponseHandler):
     """A connection whose answers are parsed in small steps, within a budget of framing and a share of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, turns: LoopShare, asked_host: Callable[[], str]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, turns: LoopShare) -> None:
         super().__init__(loop)
-        self._loop_share, self._asked_host = turns, asked_host
+        self._loop_share = turns
         self.host = ""
         self._valve: _Valve | None = None
         self._waiting = b""  # received, not parsed yet
@@ -259,11 +261,7 @@ class BoundedConnection(ResponseHandler):
         self.idle: Callable[[], None] | None = None  # called where a kept connection ends without another answer
         self._lost: tuple[BaseException | None] | None = None  # why the connection ended, told after `_waiting`
         self._piece = LIMITS.first_piece
-        self._begin_answer()
-
-    def _begin_answer(self) -> None:
         self._received, self._interim, self._spent = 0, 0, 0.0
-        self._piece = max(LIMITS.first_piece, self._piece // 2)  # half of what the answer before came to
         self._body: aiohttp.StreamReader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -277,11 +275,15 @@ class BoundedConnection(ResponseHandler):
         self._valve = _Valve(transport, self._go_on)
         super().connection_made(self._valve)
 
-    def set_response_params(self, **given: Any) -> None:
-        """Begin another answer."""
-        self._begin_answer()
-        self.host = self._asked_host()
-        super().set_response_params(**given)
+    def begin(self, host: str, request: bytes, reading: Mapping[str, Any]) -> None:
+        """Sends a request whose answer is read in that way; `host` pays for what it costs."""
+        self.host = host
+        self._received, self._interim, self._spent, self._body = 0, 0, 0.0, None
+        self._piece = max(LIMITS.first_piece, self._piece // 2)  # half of what the answer before came to
+        self.set_response_params(**reading)
+        if self.transport is None:
+            raise aiohttp.ServerDisconnectedError
+        self.transport.write(request)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a parsed head and the reader of its body; interim heads are counted here and kept from the client."""
@@ -311,6 +313,13 @@ class BoundedConnection(ResponseHandler):
         self.idle = None
         if self._body is not None and self._body.is_eof():
             self._end("bytes after the end of the answer")
+            return
+        if not self._received and len(data) <= LIMITS.first_piece:  # too little to be worth measuring
+            self._received = len(data)
+            self._spent = LIMITS.wake_seconds + LIMITS.worst_byte * len(data)
+            super().data_received(data)
+            if self._interim:
+                self._within_bounds()
             return
         self._waiting = self._waiting + data if self._waiting else data
         if self._spent > LIMITS.free_seconds and self._spent > self._free_seconds():
@@ -443,14 +452,12 @@ class BoundedConnector(aiohttp.TCPConnector):
     server, which closes them.
     """
 
-    def __init__(
-        self, turns: LoopShare, asked_host: Callable[[], str], may_send: Callable[[], bool], **given: Any
-    ) -> None:
+    def __init__(self, turns: LoopShare, may_send: Callable[[], bool], **given: Any) -> None:
         super().__init__(keepalive_timeout=LIMITS.kept_seconds, **given)
         self._may_send = may_send
         self._uses: OrderedDict[Any, _HostUse] = OrderedDict()
         make: Callable[..., ResponseHandler] = BoundedConnection
-        self._factory = partial(make, asyncio.get_running_loop(), turns, asked_host)
+        self._factory = partial(make, asyncio.get_running_loop(), turns)
 
     async def lend(self, key: ConnectionKey, origin: URL, bounds: aiohttp.ClientTimeout) -> Connection:
         """A connection to send one request on; UnsentError where that may not be sent any more."""
@@ -473,7 +480,7 @@ class BoundedConnector(aiohttp.TCPConnector):
         use, seldom = self._use(key)
         super()._release(key, protocol, should_close=should_close or full or seldom)
         if (kept := self._conns.get(key)) and kept[-1][0] is protocol:
-            cast("BoundedConnection", protocol).idle = partial(self._ended, use, use.at)
+            protocol.idle = partial(self._ended, use, use.at)  # type: ignore[attr-defined]  # all are bounded
             kept[-1] = protocol, use.at - LIMITS.kept_seconds + use.kept_seconds  # the client keeps all equally long
 
     def _use(self, key: Any) -> tuple[_HostUse, bool]:

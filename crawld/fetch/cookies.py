@@ -30,11 +30,6 @@ class CookiesLimits:
 LIMITS = CookiesLimits()
 
 
-_UNSENDABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-_NAME = re.compile(r"[^\s;,=\"]+")
-_SECONDS = re.compile(r"-?[0-9]{1,18}")
-
-
 @dataclass(frozen=True, slots=True)
 class _Cookie:
     """One cookie and where it belongs."""
@@ -88,7 +83,8 @@ def _read(line: str, scheme: str, host: str, path: str, now: float) -> tuple[_Co
     """The cookie a Set-Cookie line sets, and whether it is to be deleted."""
     pair, *attributes = line[: 2 * LIMITS.max_cookie].split(";", LIMITS.max_attributes)
     name, equals, value = (part.strip() for part in pair.partition("="))
-    if not equals or not _NAME.fullmatch(name) or _UNSENDABLE.search(pair) or len(pair) > LIMITS.max_cookie:
+    sendable = re.fullmatch(r"[^\s;,=\"]+", name) and not re.search("[\x00-\x1f\x7f\ud800-\udfff]", pair)
+    if not equals or not sendable or len(pair) > LIMITS.max_cookie:
         return None
     given = {key.strip().lower(): text.strip() for key, _, text in (part.partition("=") for part in attributes)}
     domain = given.get("domain", "").lower().removeprefix(".")
@@ -110,7 +106,7 @@ def _read(line: str, scheme: str, host: str, path: str, now: float) -> tuple[_Co
 
 
 def _expired(given: dict[str, str], now: float) -> bool:
-    if _SECONDS.fullmatch(given.get("max-age", "")):
+    if re.fullmatch(r"-?[0-9]{1,18}", given.get("max-age", "")):
         return int(given["max-age"]) <= 0
     expires = http_date(given["expires"]) if "expires" in given else None
     return expires is not None and expires <= now

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
@@ -112,7 +112,7 @@ class Credentials:
             detail = "the target of the redirect repeats our credentials"
             return FetchFailed(outcome.url, Trouble.BAD_REDIRECT, Scope.PAGE, detail, outcome.status)
         if isinstance(outcome, FetchFailed):
-            return replace(outcome, detail=_redacted(outcome.detail, secrets))
+            return outcome._replace(detail=_redacted(outcome.detail, secrets))
         return _redacted_answer(outcome, secrets)
 
 
@@ -124,7 +124,7 @@ def _redacted_answer(answer: Fetched, secrets: Iterable[str]) -> Fetched:
             if (raw := secret.encode(charset)) in body:
                 body = body.replace(raw, REDACTED.encode(charset))
     headers = {name: _redacted(value, secrets) for name, value in answer.headers.items()}
-    return replace(answer, body=body, headers=headers, raw=answer.raw if body is answer.body else None)
+    return answer._replace(body=body, headers=headers, raw=answer.raw if body is answer.body else None)
 
 
 def _redacted(text: str, secrets: Iterable[str]) -> str:
@@ -155,7 +155,8 @@ def read_secret_file(path: Path) -> str:
 
 def make_credential(origin: str, prefix: str, kind: str, text: str) -> OriginCredential:
     """A credential from what its file holds; InputError, which shows nothing of it, where that cannot be sent."""
-    headers, secrets = _READERS[kind](text.strip("\r\n \t"))
+    readers = {"bearer": _bearer, "basic": _basic, "header": _header, "cookie": _cookie}
+    headers, secrets = readers[kind](text.strip("\r\n \t"))
     for value in headers.values():
         if not value.isascii() or not value.isprintable():
             raise InputError("it has characters that cannot be sent in a header")
@@ -221,6 +222,3 @@ def _cookie(text: str) -> tuple[dict[str, str], list[str]]:
         raise InputError("it is empty")
     header = "; ".join(f"{name}={value}" for name, value in pairs)
     return {"Cookie": header}, [header, *(value for _, value in pairs)]
-
-
-_READERS = {"bearer": _bearer, "basic": _basic, "header": _header, "cookie": _cookie}

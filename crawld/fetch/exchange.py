@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import aiohttp
@@ -18,11 +18,11 @@ from aiohttp import hdrs
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http_writer import _serialize_headers
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDictProxy
 from yarl import URL
 
 from crawld.fetch.connection import LIMITS as CONNECTION_LIMITS
-from crawld.fetch.connection import BoundedConnector
+from crawld.fetch.connection import BoundedConnection, BoundedConnector
 from crawld.model.url import normalise
 
 ORIGINS = 4096
@@ -96,15 +96,20 @@ class Exchange:
         self._connector = connector
         self._bounds = aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_connect=connect_seconds)
 
-    async def begin(self, target: Target, headers: Mapping[str, str], form: Any = ()) -> Exchanged:
-        """Send a request, with a form as a POST, and wait for the head of its answer; raises what the client raises."""
+    async def begin(
+        self, host: str, target: Target, headers: Mapping[str, str], wait: "Wait", form: Any = ()
+    ) -> Exchanged:
+        """Sends a request, with a form as a POST, and waits for the head of its answer; raises what the client raises.
+
+        `host` is the one that pays for what the answer costs.
+        """
         body = b""
         if form:
             body = urlencode(form).encode()
             form_type = "application/x-www-form-urlencoded"
             headers = {**headers, "Content-Length": str(len(body)), "Content-Type": form_type}
         method = "POST" if form else "GET"
-        head = _serialize_headers(f"{method} {target.path} HTTP/1.1", cast("CIMultiDict[str]", headers))
+        head = _serialize_headers(f"{method} {target.path} HTTP/1.1", headers)  # type: ignore[arg-type]  # items() is all it asks for
         try:
             connection = await self._connector.lend(target.key, target.origin, self._bounds)
         except aiohttp.ClientError:
@@ -114,22 +119,16 @@ class Exchange:
         except OSError as error:
             raise aiohttp.ClientOSError(*error.args) from error
         try:
-            return await _exchanged(connection, head + body)
+            protocol: BoundedConnection = connection.protocol  # type: ignore[assignment]  # the connector makes no others
+            wait.reused = protocol.host != ""
+            protocol.begin(host, head + body, READING)
+            message, content = await protocol.read()
         except BaseException:
             connection.close()
             raise
-
-
-async def _exchanged(connection: Connection, request: bytes) -> Exchanged:
-    protocol = connection.protocol
-    if protocol is None or protocol.transport is None:
-        raise aiohttp.ServerDisconnectedError
-    protocol.set_response_params(**READING)
-    protocol.transport.write(request)
-    message, body = await protocol.read()
-    answer = Exchanged(message.code, message.headers, body, connection)
-    body.on_eof(answer.release)
-    return answer
+        answer = Exchanged(message.code, message.headers, content, connection)
+        content.on_eof(answer.release)
+        return answer
 
 
 # Deadlines of many requests at once: one timer for all of them, where one each would cost a tenth of a request.
@@ -137,10 +136,11 @@ async def _exchanged(connection: Connection, request: bytes) -> Exchanged:
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """What a task waits for, and the deadline that has passed, if one has."""
+    """What a task waits for, the deadline that has passed, if one has, and whether the connection is a kept one."""
 
     task: "asyncio.Task[object]"
     expired_by: "Deadlines | None" = None
+    reused: bool = False
 
 
 class Deadlines:
@@ -155,7 +155,7 @@ class Deadlines:
         """The running task waits from now on, until `end`; one wait may have several deadlines."""
         loop = asyncio.get_running_loop()
         if wait is None:
-            wait = Wait(cast("asyncio.Task[object]", asyncio.current_task(loop)))
+            wait = Wait(asyncio.current_task(loop))  # type: ignore[arg-type]  # there is one
         self._waits[wait] = until = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(until, self._look)

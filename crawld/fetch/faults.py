@@ -20,7 +20,6 @@ FAULTS = (aiohttp.ClientError, http_exceptions.HttpProcessingError, OSError, Tim
 """Everything the client is known to raise for what a server, a name server or a URL does."""
 
 Fault = tuple[Trouble, Scope, str]
-_OUR_OWN_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def classify(error: BaseException, *, reused: bool = False) -> Fault:
@@ -65,7 +64,7 @@ def _not_connected(error: OSError) -> Fault:
         return Trouble.FORBIDDEN_ADDRESS, Scope.HOST, detail
     if isinstance(error, ssl.SSLError):
         return Trouble.TLS, Scope.HOST, f"TLS failed: {_words(error)}"
-    if error.errno in _OUR_OWN_LIMITS:
+    if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:  # our own limits
         return Trouble.REFUSED, Scope.PAGE, f"this machine is at its limit: {_words(error)}"
     if error.errno == errno.ECONNREFUSED:
         return Trouble.REFUSED, Scope.HOST, "connection refused"

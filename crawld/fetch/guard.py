@@ -112,7 +112,6 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 _PUBLIC: tuple[Network, ...] = tuple(
     ipaddress.ip_network(network)
     for network in (
@@ -159,7 +158,7 @@ _NOT_PUBLIC: tuple[tuple[Network, str], ...] = tuple(
         ("3fff::/20", "documentation"),
         ("::/128", "unspecified"),
         ("::1/128", "loopback"),
-        (str(_MAPPED), "IPv4-mapped"),
+        ("::ffff:0:0/96", "IPv4-mapped"),
         (str(_NAT64), "NAT64"),
         ("64:ff9b:1::/48", "NAT64"),
         ("fc00::/7", "private"),

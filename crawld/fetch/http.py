@@ -2,9 +2,7 @@
 
 import asyncio
 import re
-import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,11 +42,6 @@ from crawld.read.walls import turned_away
 
 # Who we say we are: one set of headers on every request, with a way to reach the operator.
 
-_WORD = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-_PRODUCT = re.compile(rf"{_WORD}(?:/{_WORD})?(?:\s|$)")
-_CONTACT = re.compile(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+")
-ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-
 
 def user_agent(contact: str) -> str:
     """The User-Agent for a contact (a URL or an e-mail address)."""
@@ -64,9 +57,10 @@ def check_user_agent(text: str) -> str:
         raise InputError(f"the user agent has {len(text)} characters: at most 256 are polite")
     if not text.isascii() or not text.isprintable():
         raise InputError("the user agent has characters that cannot be sent in a header: use printable ASCII")
-    if not _PRODUCT.match(text):
+    word = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+    if not re.match(rf"{word}(?:/{word})?(?:\s|$)", text):
         raise InputError(f"the user agent {text!r} does not begin with a name, like crawld/1.0")
-    if not _CONTACT.search(text):
+    if not re.search(r"https?://[^\s/]+\.[^\s]+|[^\s@()<>]+@[^\s@()<>]+", text):
         raise InputError(
             f"the user agent {text!r} names no contact: add a URL or an e-mail address, like (+https://example.org/bot)"
         )
@@ -78,14 +72,10 @@ def product_token(agent: str) -> str:
     return re.split(r"[/\s]", agent, maxsplit=1)[0]
 
 
-REDIRECTS = {301, 302, 303, 307, 308}
 NO_CONTENT = {202, 204, 205, 207, 208, 226}
 """Successes without the page itself: accepted for later, nothing, nothing, WebDAV reports, a difference."""
 COMPARED = {Purpose.PAGE, Purpose.SITEMAP, Purpose.FEED}
 """Purposes whose answers are compared with earlier ones; a WebSub hub may well answer 202."""
-TOO_MANY_REQUESTS = 429
-WALL_TYPES = {None, "text/html", "application/xhtml+xml", "text/plain"}
-"""Types of answers that may be a challenge in place of what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +85,6 @@ class Timeouts:
     connect: float = 10.0
     first_byte: float = 20.0
     whole: float = 60.0
-
-
-@dataclass(slots=True)
-class _Line:
-    """The connection a request goes out on: one kept from an earlier request, unless a socket is opened for it."""
-
-    host: str
-    reused: bool = True
-
-
-_LINE: ContextVar[_Line] = ContextVar("line")
 
 
 class HttpFetcher:
@@ -126,7 +105,8 @@ class HttpFetcher:
         self.credentials = Credentials()
         self.signer: Signer | None = None
         self.may_send: Callable[[], bool] = lambda: True  # asked right before the first byte of a request leaves
-        self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": ACCEPT} | ACCEPT_ENCODING
+        accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+        self._headers = {"User-Agent": check_user_agent(user_agent), "Accept": accept} | ACCEPT_ENCODING
         self._guard = AddressGuard(allow_private)
         self._timeouts = timeouts
         self._first = Deadlines(timeouts.connect + timeouts.first_byte)
@@ -153,13 +133,12 @@ class HttpFetcher:
             target = target_of(request.url)
         except InputError as error:
             return self._failed(request, began, Trouble.FORBIDDEN_ADDRESS, Scope.PAGE, str(error))
-        line = _Line(request.host)
-        _LINE.set(line)
         wait = self._whole.begin()
         self._first.begin(wait)
         try:
             exchange = self._exchange or self._open()
-            answer = await exchange.begin(target, self._sent_headers(request, target.host), request.form)
+            headers = self._sent_headers(request, target.host)
+            answer = await exchange.begin(request.host, target, headers, wait, request.form)
             self._first.end(wait)
             if answer.status == 304 and (request.etag is not None or request.last_modified is not None):
                 answer.release()
@@ -173,7 +152,7 @@ class HttpFetcher:
         except ParseError as error:
             return self._failed(request, began, Trouble.ENCODING, Scope.PAGE, str(error))
         except FAULTS as error:
-            return self._failed(request, began, *classify(error, reused=line.reused))
+            return self._failed(request, began, *classify(error, reused=wait.reused))
         except asyncio.CancelledError:
             if not expired(wait):
                 raise
@@ -221,24 +200,19 @@ class HttpFetcher:
             self._resolver = BoundedResolver(self._given_resolver)
             self._connector = BoundedConnector(
                 self._loop_share,
-                lambda: _LINE.get().host,
                 self.may_send,
                 limit=0,  # slots bound what is in flight; waiting here would be blamed on the host
                 ttl_dns_cache=300,
                 dns_cache_max_size=GUARD_LIMITS.cached_names,
-                socket_factory=self._open_socket,
+                socket_factory=self._guard.open_socket,
                 resolver=self._resolver,
             )
             self._exchange = Exchange(self._connector, self._timeouts.connect)
         return self._exchange
 
-    def _open_socket(self, addr_info: Any) -> socket.socket:
-        _LINE.get().reused = False
-        return self._guard.open_socket(addr_info)
-
     async def _read(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
         status = response.status
-        if status in REDIRECTS:
+        if status in {301, 302, 303, 307, 308}:
             return await self._redirected(request, response, began)
         if status == 304:
             detail = "304 to a request without conditions"
@@ -258,7 +232,7 @@ class HttpFetcher:
         asked = f", asked to wait {wait:.0f} s" if wait is not None else ""
         if (found := turned_away(status, plain_headers(response.headers.items()), start)) is not None:
             return self._failed(request, began, found[0], Scope.PAGE, found[1] + asked, status=status, wait=wait)
-        scope = Scope.HOST if status == TOO_MANY_REQUESTS or status >= 500 else Scope.PAGE
+        scope = Scope.HOST if status == 429 or status >= 500 else Scope.PAGE
         return self._failed(request, began, Trouble.STATUS, scope, f"status {status}{asked}", status=status, wait=wait)
 
     async def _read_body(self, request: Request, response: Exchanged, began: float, whole: Wait) -> Outcome:
@@ -285,7 +259,9 @@ class HttpFetcher:
         raw = None if request.copy is None or len(body) > BODY_LIMITS.hashed_in_place else raw_hash(body)
         answer = self._fetched(request, response, began, body[:limit], wire, raw)
         news = b"" if raw is not None and raw == request.copy else answer.body
-        if kind in WALL_TYPES and (found := turned_away(answer.status, answer.headers, news)) is not None:
+        # Answers of these types may be a challenge in place of what was asked for.
+        may_be_wall = kind in {None, "text/html", "application/xhtml+xml", "text/plain"}
+        if may_be_wall and (found := turned_away(answer.status, answer.headers, news)) is not None:
             return self._failed(request, began, found[0], Scope.PAGE, found[1], status=answer.status)
         return answer
 

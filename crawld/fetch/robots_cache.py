@@ -27,8 +27,7 @@ from crawld.model.host import RobotsFailure
 from crawld.model.url import origin_of
 from crawld.model.usage import Statement
 from crawld.read.headers import max_age
-from crawld.read.robots import RuleMatcher, read_robots
-from crawld.read.usage import robots_usage
+from crawld.read.robots import RuleMatcher, read_robots, robots_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +65,13 @@ class RobotsCacheLimits:
     """Kept on average of the robots.txt of a host that has pages, some three times what real files need; with what
     the gate keeps, a host stays below 2 KB. Beyond it the sites asked for least recently are forgotten and asked
     again."""
+    least_bytes: int = 16 << 20
+    """That may be kept however few hosts there are."""
+    foreign_bytes: int = 8 << 20
+    """Kept of hosts without pages, which redirects and sitemaps lead to."""
+    unpacked_bytes: int = 16 << 20
+    """Of rules kept unpacked. Unpacking takes a millisecond for the largest and some microseconds for most."""
+    longest_kept: float = 86400.0
     site_bytes: int = 500
     """What a site weighs beside its rules: its name, its times, its place in the tables."""
 
@@ -74,14 +80,7 @@ LIMITS = RobotsCacheLimits()
 
 
 DAY = 86400.0
-LONGEST_KEPT = DAY
 STALE_KEPT = 30 * DAY
-LEAST_BYTES = 16 << 20
-"""That may be kept however few hosts there are."""
-FOREIGN_BYTES = 8 << 20
-"""Kept of hosts without pages, which redirects and sitemaps lead to."""
-UNPACKED_BYTES = 16 << 20
-"""Of rules kept unpacked. Unpacking takes a millisecond for the largest and some microseconds for most."""
 
 
 class _Shelf:
@@ -141,7 +140,7 @@ class RobotsCache:
         if site is not None:
             sites.move_to_end(origin)
         # The second bound is for a wall clock that was set back by days.
-        if site is None or not site.fresh_until - 2 * LONGEST_KEPT < now < site.fresh_until:
+        if site is None or not site.fresh_until - 2 * LIMITS.longest_kept < now < site.fresh_until:
             return NeedsFetch(f"{origin}/robots.txt")
         if site.failures and now >= site.good_until:
             return Disallowed(f"robots.txt is unavailable: {site.reason}", site.fresh_until, by_rule=False)
@@ -181,7 +180,7 @@ class RobotsCache:
             reading = reading or read_robots(outcome.body, robots_url, self.token)
             state = self._read(origin, outcome, reading, now)
         elif _has_none(outcome):
-            state = RobotsState(origin, self.token, now + LONGEST_KEPT)
+            state = RobotsState(origin, self.token, now + LIMITS.longest_kept)
         else:
             state = self._unreachable(origin, outcome, now, host_down=host_down)
         self._keep(state)
@@ -227,7 +226,7 @@ class RobotsCache:
 
     def _read(self, origin: str, answer: Fetched, reading: RobotsReading, now: float) -> RobotsState:
         stated = max_age(answer.headers.get("cache-control"))
-        kept = LONGEST_KEPT if stated is None else min(max(stated, LIMITS.min_kept), LONGEST_KEPT)
+        kept = LIMITS.longest_kept if stated is None else min(max(stated, LIMITS.min_kept), LIMITS.longest_kept)
         until = now + kept, now + STALE_KEPT
         return RobotsState(origin, self.token, *until, reading.rules, reading.crawl_delay, usage=reading.usage)
 
@@ -238,14 +237,14 @@ class RobotsCache:
         wait = min(LIMITS.first_wait * 2.0 ** min(failures - 1, 20), LIMITS.max_wait)
         reason = "no answer"
         if isinstance(outcome, FetchFailed):
-            wait = min(max(wait, outcome.retry_after or 0.0), LONGEST_KEPT)
+            wait = min(max(wait, outcome.retry_after or 0.0), LIMITS.longest_kept)
             reason = (outcome.detail or outcome.trouble.value)[: LIMITS.max_reason]
         return replace(known, fresh_until=now + wait, failures=failures, reason=reason)
 
     def _keep(self, state: RobotsState, *, own: bool = False) -> None:
         self._drop(state.origin)
         own = own or self._pages_on(state.origin.partition("//")[2]) > 0
-        group, most = (self._own, self._own_bytes()) if own else (self._foreign, FOREIGN_BYTES)
+        group, most = (self._own, self._own_bytes()) if own else (self._foreign, LIMITS.foreign_bytes)
         group.put(state)
         if state.failures:
             self._failing.add(state.origin)
@@ -253,7 +252,7 @@ class RobotsCache:
             self._drop(origin)
 
     def _own_bytes(self) -> int:
-        return max(LEAST_BYTES, LIMITS.bytes_per_host * self._hosts())
+        return max(LIMITS.least_bytes, LIMITS.bytes_per_host * self._hosts())
 
     def _drop(self, origin: str) -> None:
         self._own.drop(origin)
@@ -267,7 +266,7 @@ class RobotsCache:
         if rules is None:
             rules = self._unpacked[origin] = RuleMatcher(packed)
             self._unpacked_bytes += rules.size
-            while self._unpacked_bytes > UNPACKED_BYTES and len(self._unpacked) > 1:
+            while self._unpacked_bytes > LIMITS.unpacked_bytes and len(self._unpacked) > 1:
                 _, forgotten = self._unpacked.popitem(last=False)
                 self._unpacked_bytes -= forgotten.size
         self._unpacked.move_to_end(origin)

@@ -31,9 +31,6 @@ class WebhookLimits:
 LIMITS = WebhookLimits()
 
 
-SIGNATURE, TIMESTAMP, DELIVERY = "X-Crawld-Signature", "X-Crawld-Timestamp", "X-Crawld-Delivery"
-
-
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
     """The value of the signature header."""
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
@@ -58,9 +55,9 @@ class Webhook:
         timestamp = str(int(self._clock.now()))
         headers = {
             "Content-Type": "application/json",
-            DELIVERY: str(deliveries[0].change),
-            TIMESTAMP: timestamp,
-            SIGNATURE: sign(self._secret, timestamp, body),
+            "X-Crawld-Delivery": str(deliveries[0].change),
+            "X-Crawld-Timestamp": timestamp,
+            "X-Crawld-Signature": sign(self._secret, timestamp, body),
         }
         try:
             async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:

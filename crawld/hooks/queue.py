@@ -14,18 +14,8 @@ from itertools import islice
 
 from crawld.store.hooks import Waiting
 
-
-@dataclass(frozen=True)
-class QueueLimits:
-    """Numbers that bound and tune this module."""
-
-    down_after: int = 5
-    """Failures in a row from which on the receiver counts as down: then one sending at a time is tried."""
-    patient: int = 15
-    """Times the first retry that a change waits at most at first: a receiver may well fail now and then."""
-
-
-LIMITS = QueueLimits()
+DOWN_AFTER = 5
+"""Failures in a row from which on the receiver counts as down: then one sending at a time is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +24,7 @@ class HookPace:
 
     rate: float  # sendings per second
     concurrency: int = 1  # sendings at once
-    first_retry: float = 1.0  # seconds; doubled with each failure of the same change, up to PATIENT of them
+    first_retry: float = 1.0  # seconds; doubled with each failure of the same change, up to 15 of them
     longest_retry: float = 3600.0  # and a tenth of the time since it failed first, up to this
     longest_pause: float = 300.0  # seconds between two tries while the receiver is down
 
@@ -116,11 +106,12 @@ class HookQueue:
             if change in self._waiting:
                 before, since = self._tries.get(change, (0, now))
                 self._tries[change] = (before + 1, since)
-                patience = LIMITS.patient * self._pace.first_retry + (now - since) / 10
+                # At first it waits no longer than so many first retries: a receiver may well fail now and then.
+                patience = 15 * self._pace.first_retry + (now - since) / 10
                 self._release(change, now + self._wait(before + 1, min(patience, self._pace.longest_retry)))
             else:  # dropped meanwhile
                 self._release(change, -math.inf)
-        pause = self._wait(self._failures - LIMITS.down_after + 1, self._pace.longest_pause) if self._down else 0.0
+        pause = self._wait(self._failures - DOWN_AFTER + 1, self._pace.longest_pause) if self._down else 0.0
         asked = min(retry_after or 0.0, self._pace.longest_retry)
         self._not_before = max(self._not_before, now + max(pause, asked))
 
@@ -142,7 +133,7 @@ class HookQueue:
 
     @property
     def _down(self) -> bool:
-        return self._failures >= LIMITS.down_after
+        return self._failures >= DOWN_AFTER
 
     def _may_send(self) -> bool:
         return self._sending < (1 if self._down else self._pace.concurrency)

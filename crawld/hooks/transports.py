@@ -76,8 +76,6 @@ async def _kill(process: Process) -> None:
     await process.wait()
 
 
-MAX_CHANGES = 50
-HINT = "pip install 'crawld[notify]'"
 VERBS = {
     "new": "is new",
     "changed": "has changed",
@@ -94,7 +92,7 @@ def load_apprise() -> Any:
     try:
         import apprise
     except ImportError:
-        raise InputError(f"notifications need Apprise: {HINT}") from None
+        raise InputError("notifications need Apprise: pip install 'crawld[notify]'") from None
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it logs addresses with their passwords
     return apprise
 
@@ -110,7 +108,7 @@ def check_address(address: str) -> None:
 class Notification:
     """Sends messages to one address; Apprise opens its own connections, in a thread."""
 
-    at_once = MAX_CHANGES
+    at_once = 50
 
     def __init__(self, address: str, seconds: float) -> None:
         self._library = load_apprise()

@@ -33,6 +33,7 @@ class HostClocks:
     bins_per_visit = 8.0
     fading = 0.99
     unlikely = -1e4  # log-likelihood below which a factor is as good as impossible
+    precision: type[np.floating] = np.float16  # of the log-likelihoods
 
     def __init__(self) -> None:
         self._row = np.full(0, -1, np.int64)  # by host; −1 where it has no clock
@@ -41,7 +42,7 @@ class HostClocks:
         self._width = np.empty(0)
         self._first = np.empty(0)  # time at which the first bin begins
         # Log-likelihoods of the factors, over the largest of each bin.
-        self._log: NDArray[np.floating] = np.empty((0, BINS, len(FACTORS)), np.float16)
+        self._log: NDArray[np.floating] = np.empty((0, BINS, len(FACTORS)), self.precision)
         self._factor = np.empty((0, BINS), np.float32)  # and the mean that follows from it
 
     @property

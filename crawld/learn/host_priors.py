@@ -129,7 +129,7 @@ class HostPriors:
         self.sizes = np.zeros(0, np.int64)  # by host: pages fitted
         self._news = np.zeros(0, np.int64)  # by host: fits since its prior was learnt
         self.rows = PageRows()  # of pages that were ever fitted
-        self._host = np.full(0, -1, np.int32)  # by row; −1 where nobody is
+        self._host = np.full(0, -1, np.int32)  # by row; −1 where the row is free
         self._evidence = np.zeros((0, width), np.uint8)  # by row: likelihoods
         self._fits = self._next_above = 0
 
@@ -196,7 +196,7 @@ class HostPriors:
 
     def rows_at(self, numbers: Ints) -> Ints:
         """The rows of every page that was ever fitted on these hosts."""
-        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for rows that nobody has
+        among = np.zeros(len(self.sizes) + 1, bool)  # the last stands for free rows
         among[numbers] = True
         return np.flatnonzero(among[self._host])
 

@@ -378,6 +378,11 @@ class OnlineLearner:
     # -- pages and hosts --------------------------------------------------------------------------------------------
 
     @property
+    def pages(self) -> int:
+        """Number of pages fitted so far and not forgotten."""
+        return int(self.deaf.sizes.sum())
+
+    @property
     def taught(self) -> Floats:
         """What our hosts say of hosts in general, for the learners of other workers to `hear`."""
         return np.concatenate([self.deaf.taught, *(ear.priors.taught for ear in self.ears)])

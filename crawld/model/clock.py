@@ -43,14 +43,15 @@ class SystemClock:
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._wall, self._monotonic = wall, monotonic
+        self._wall = wall
+        self.monotonic = monotonic  # seconds on a clock that is never set
         self._at = monotonic()
         self._shown = wall()
         self._warned = False
 
     def now(self) -> float:
         """UTC seconds since the epoch; never less than before."""
-        at = self._monotonic()
+        at = self.monotonic()
         passed, self._at = at - self._at, at
         behind = self._wall() - (self._shown + passed)
         most = LIMITS.slew * passed
@@ -61,7 +62,7 @@ class SystemClock:
 
     def _begin_at(self, now: float) -> None:
         """Show that time at once, while nothing has been told another one."""
-        self._at, self._shown = self._monotonic(), now
+        self._at, self._shown = self.monotonic(), now
 
     def _warn(self, behind: float) -> None:
         """Once when the wall clock was set far, and once when our time has met it again."""
@@ -72,10 +73,6 @@ class SystemClock:
         else:
             log.warning("internal time has caught up with the wall clock")
 
-    def monotonic(self) -> float:
-        """Seconds on a clock that is never set."""
-        return self._monotonic()
-
     async def sleep_until(self, monotonic: float) -> None:
         """Sleep until that moment of the monotonic clock; return at once if it has passed."""
-        await asyncio.sleep(max(0.0, monotonic - self._monotonic()))
+        await asyncio.sleep(max(0.0, monotonic - self.monotonic()))

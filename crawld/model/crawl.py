@@ -120,7 +120,7 @@ class Memory:
     seen: tuple[bytes, ...] = ()  # digests of earlier versions, latest first, bounded
     answered: str | None = None  # the address that answered, where it was not the page's own: validators belong to it
     canonical: str | None = None  # the address that the copy says is its own, where that is another
-    varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `content.change.varying_counts`
+    varying: tuple[int, ...] = ()  # blocks of which only times and counters differ: `crawld.read.change.moments`
     said: tuple[Statement, ...] = ()  # what its site says of its use: `crawld.model.usage`
 
 

@@ -1,15 +1,16 @@
 """Outcomes of one HTTP request: an answer, a redirect, or trouble. Trouble is a value, never an exception."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 GONE_STATUSES = frozenset({404, 410})
 
 
 class Purpose(StrEnum):
-    """Why a request is sent; every purpose spends a slot and passes the same gate."""
+    """Purpose of a request; every one spends a slot and passes the same gate."""
 
     PAGE = "page"
     ROBOTS = "robots"
@@ -36,7 +37,7 @@ class Use(StrEnum):
 
 PERMANENT_REDIRECTS = frozenset({301, 308})
 IDLE, SKIPPED = "idle", "skipped"
-"""What became of a slot that no request left in."""
+"""Fate of a slot that no request left in."""
 
 
 class Trouble(StrEnum):
@@ -84,9 +85,6 @@ class Scope(StrEnum):
     HOST = "host"
 
 
-_USE_OF = {purpose: Use(purpose.value) for purpose in Purpose}
-
-
 class Request(NamedTuple):
     """One request about to be sent."""
 
@@ -98,14 +96,9 @@ class Request(NamedTuple):
     max_bytes: int | None = None
     form: tuple[tuple[str, str], ...] = ()  # sent as a POST where there is one
     cookie: str = ""  # what the redirects that led here have set
-    use: Use | None = None  # where it is not the purpose that says what the slot is spent on
+    use: Use | None = None  # of its slot, where that is not its purpose
     bare: bool = False  # no credentials go along: another origin led here
     copy: bytes | None = None  # the hash of the page's copy: what has the same bytes was looked at before
-
-    @property
-    def spent_on(self) -> Use:
-        """Returns what the request's slot is spent on."""
-        return self.use or _USE_OF[self.purpose]
 
 
 class Validators(NamedTuple):
@@ -116,21 +109,19 @@ class Validators(NamedTuple):
     last_modified: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):  # one is made for every visit: a tuple is the cheapest form
     """A complete answer: 2xx with its body, 304 without, or a 404/410 that says the page is gone."""
 
     url: str
     status: int
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names
+    headers: Mapping[str, str] = MappingProxyType({})  # lower-case names
     wire_bytes: int = 0
     duration: float = 0.0
     raw: bytes | None = None  # the hash of the body, where the request named a copy
 
 
-@dataclass(frozen=True, slots=True)
-class Redirected:
+class Redirected(NamedTuple):
     """A redirect to follow with a request of its own; `location` is a target."""
 
     url: str
@@ -140,8 +131,7 @@ class Redirected:
     set_cookies: tuple[str, ...] = ()  # the Set-Cookie lines
 
 
-@dataclass(frozen=True, slots=True)
-class FetchFailed:
+class FetchFailed(NamedTuple):
     """Trouble, whom it concerns, and when to come back (seconds from now): as the server asked, or as planned."""
 
     url: str

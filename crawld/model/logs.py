@@ -60,7 +60,7 @@ _EACH = logging.getLogger("crawld.each")
 
 def level_of(*, news: bool) -> int:
     """The level of the line of one crawl or poll: info where it is news, or where every one is wanted."""
-    return logging.INFO if news or _EACH.isEnabledFor(logging.INFO) else logging.DEBUG
+    return logging.INFO if news or 0 < _EACH.level <= logging.INFO else logging.DEBUG
 
 
 class _OncePerMinute:

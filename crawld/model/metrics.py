@@ -1,36 +1,7 @@
-"""Figures for a monitoring system: families of figures, each with its name, meaning and samples."""
+"""Figures that the daemon, the store and reports hand each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-
-
-class FamilyKind(StrEnum):
-    """Behaviour of the figures of a family."""
-
-    COUNTER = "counter"  # only grows, from 0 at the start
-    GAUGE = "gauge"
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Figures of one name; a counter's name has no `_total` here. Labels have few values, all known beforehand."""
-
-    name: str
-    kind: FamilyKind
-    meaning: str
-    samples: Mapping[tuple[str, ...], float | None]  # by the values of the labels; None is left out
-    labels: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Counts of lengths of time of at most so many seconds, by bound, in rising order and up to infinity."""
-
-    name: str
-    meaning: str
-    at_most: Sequence[tuple[float, int]]
-    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +62,3 @@ class RecentSlots:
     idle: int = 0
     idle_because: Mapping[str, int] = field(default_factory=dict)
     bottleneck: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Everything that is told at one moment."""
-
-    families: Sequence[Family]
-    distributions: Sequence[Distribution] = field(default=())

@@ -25,7 +25,6 @@ LIMITS = MistakesLimits()
 
 NO_SUCH = "extra_forbidden"
 _WHOLE = frozenset({"int_type", "int_parsing", "int_from_float", "int_parsing_size"})
-_NUMBER = frozenset({"float_type", "float_parsing", "finite_number"})
 _SENTENCES = {
     "missing": "this must be given",
     "string_type": "write a text",
@@ -37,6 +36,7 @@ _SENTENCES = {
     "invalid_key": "write names as text",
     "none_required": "write null",
 }
+UNNAMED = "this value cannot be used here"
 """By pydantic's name of the mistake."""
 _LENGTHS = {
     "string_too_short": ("min_length", "write at least {}", "character"),
@@ -44,7 +44,6 @@ _LENGTHS = {
     "too_short": ("min_length", "write at least {} in the list", "entry"),
     "too_long": ("max_length", "write at most {} in the list", "entry"),
 }
-UNNAMED = "this value cannot be used here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,15 @@ def _sentence(mistake: Any, field: FieldInfo | None, examples: Mapping[str, str]
     kind, facts = mistake["type"], mistake.get("ctx", {})
     if kind == "value_error":
         return str(facts["error"])
-    if kind in _WHOLE | _NUMBER | {"greater_than_equal", "greater_than", "less_than_equal", "less_than"}:
+    if kind in _WHOLE | {
+        "float_type",
+        "float_parsing",
+        "finite_number",
+        "greater_than_equal",
+        "greater_than",
+        "less_than_equal",
+        "less_than",
+    }:
         return _number(kind, facts, field)
     if kind in _LENGTHS:
         fact, said, what = _LENGTHS[kind]

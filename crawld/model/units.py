@@ -31,8 +31,7 @@ SECONDS_OF = {
     "d": 86400.0, "day": 86400.0,
     "w": 604800.0, "week": 604800.0,
 }  # fmt: skip
-_RATE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:/\s*|per\s+)([a-z]+)\s*", re.IGNORECASE)
-_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)\s*", re.IGNORECASE)
+_NUMBER = r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*"
 
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls of C0 and C1, but for tab and line feed
@@ -53,7 +52,7 @@ def parse_rate(text: str | float) -> float:
     if isinstance(text, str):
         if text.strip() == "0":
             return 0.0
-        match = _RATE.fullmatch(text)
+        match = re.fullmatch(_NUMBER + r"(?:/\s*|per\s+)([a-z]+)\s*", text, re.IGNORECASE)
         seconds = _unit(match[2]) if match else None
         if match is None or seconds is None:
             raise InputError(f"{text!r} is not a rate: write it like 2/s, 90/min, 400/hour or 5000/day")
@@ -75,10 +74,15 @@ def format_rate(rate: float) -> str:
     raise AssertionError("unreachable")
 
 
+def is_number(text: str) -> bool:
+    """Tells whether a text is a whole number that the database can hold."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
 def parse_duration(text: str | float) -> float:
     """Seconds from `300ms`, `90s`, `5 min`, `12h`, `30 days`, or from a bare number of seconds."""
     if isinstance(text, str):
-        match = _DURATION.fullmatch(text)
+        match = re.fullmatch(_NUMBER + r"([a-z]+)\s*", text, re.IGNORECASE)
         if match is None and re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", text):
             seconds = float(text)
         else:

@@ -170,7 +170,7 @@ def _check_authority(authority: str) -> None:
 
 
 def _reason(text: str) -> str:
-    """Why the parser refuses a URL, which it does not say."""
+    """Finds why the parser refuses a URL, which it does not say."""
     scheme = SYNTAX.scheme.match(text)
     if scheme is None:
         return "no http:// or https:// in front"

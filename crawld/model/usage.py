@@ -79,7 +79,7 @@ DENIALS: Mapping[str, Sequence[PageUse]] = {
     "noai": (PageUse.AI_INPUT, PageUse.AI_TRAIN),
     "noml": (PageUse.AI_TRAIN,),
 }
-"""What robots' directives deny."""
+"""Uses that robots' directives deny."""
 YES, NO = frozenset({"yes", "y", "?1", "1", "true"}), frozenset({"no", "n", "?0", "0", "false"})
 
 

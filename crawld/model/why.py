@@ -1,4 +1,4 @@
-"""Why a page is not crawled at this moment: every state by name, in one table.
+"""Reasons why a page is not crawled at this moment: every state by name, in one table.
 
 `Why` is the word for programs, `Reason` adds what belongs to it and makes the sentence for people. The table is in
 order of weight: what holds for everything first, then what somebody decided, then what ends by itself.

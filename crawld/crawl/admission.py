@@ -279,7 +279,8 @@ class Admission:
             self.let_in()
         sent = self._sent
         while sent and sent[0].look_at <= monotonic:
-            self._look_at_late(sent.popleft(), monotonic)
+            if not (looked_at := sent.popleft()).over:
+                self._look_at_late(looked_at, monotonic)
 
     # -- first requests ---------------------------------------------------------------------------------------------
 
@@ -632,16 +633,13 @@ class Admission:
 
     # -- on the wire ------------------------------------------------------------------------------------------------
 
-    def watch(self, request: Request, sent: Sent) -> None:
+    def watch(self, sent: Sent) -> None:
         """Looks after a request that leaves: it may turn out to be late."""
-        if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
-            sent.look_at = sent.began + LIMITS.late_look
-            self._sent.append(sent)
+        sent.look_at = sent.began + LIMITS.late_look
+        self._sent.append(sent)
 
     def _look_at_late(self, sent: Sent, monotonic: float) -> None:
         """Lets a request that waits much longer than its host usually needs give its place to the next one."""
-        if sent.over:
-            return
         sent.late = self.gate.give_up_place(sent.host, monotonic - sent.began)
         if not sent.late:
             sent.look_at = monotonic + LIMITS.late_look
@@ -653,19 +651,18 @@ class Admission:
 
     def settle(self, request: Request, sent: Sent, outcome: Outcome) -> HostState | None:
         """Ends a request; what is to be remembered of its host, where the outcome has changed that."""
-        host, now, before = sent.host, self.clock.now(), self.gate.export(sent.host)
+        host, now = sent.host, self.clock.now()
         evidence = self._evidence(request, outcome, now - outcome.duration)
-        self._end(sent, evidence, now)
+        changed = self._end(sent, evidence, now)
         ledger = self._ledgers.get(host)
         if ledger is not None:
             if evidence.well and ledger.down:
                 self._end_outage(host, ledger)
             if ledger.tokens and (evidence.well is not True or not self.unproven(host)):
                 self.judge(host, good=evidence.well is True)  # else a page of it has yet to answer
-        after = self.gate.export(host)
-        return after if after is not before and after != before else None
+        return changed
 
-    def _end(self, sent: Sent, evidence: Evidence | None, now: float) -> None:
+    def _end(self, sent: Sent, evidence: Evidence | None, now: float) -> HostState | None:
         sent.over = True
         ledger = self._ledgers.get(sent.host)
         if ledger is not None:
@@ -673,7 +670,7 @@ class Admission:
                 ledger.unproven -= 1
                 self._unproven -= 1
             self._drop_blank(sent.host, ledger)
-        self.gate.finish(sent.host, now, evidence, late=sent.late)
+        return self.gate.finish(sent.host, now, evidence, late=sent.late)
 
     def _evidence(self, request: Request, outcome: Outcome, began: float) -> Evidence:
         """Returns what the outcome says about the host."""

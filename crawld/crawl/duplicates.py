@@ -15,9 +15,7 @@ from crawld.model.url import host_of, identity, origin_of
 from crawld.pages.page_set import PageSet
 
 REDIRECT = "it redirects there permanently"
-CANONICAL = "it names that address as its canonical one, which answers with the same text"
-TRACKING = "without parameters that track visitors it is that address, which answers with the same text"
-SPELLING = "it is another spelling of that address, which answers with the same text"
+SAME = "which answers with the same text"
 Same = Callable[[Fetched], Awaitable[bool]]
 """Whether an answer has the text of the page that was visited."""
 
@@ -80,9 +78,11 @@ class Duplicates:
         elif memory.canonical is not None and (claim := self._canonical(page, memory.canonical)) is not None:
             found = claim
         elif (twin := aliases.twin(page)) is not None:
-            found = AliasClaim(twin.url, SPELLING, twin)
+            found = AliasClaim(twin.url, f"it is another spelling of that address, {SAME}", twin)
         elif (bare := aliases.without_tracking(page)) is not None:
-            found = AliasClaim(bare, TRACKING, aliases.find(bare))
+            found = AliasClaim(
+                bare, f"without parameters that track visitors it is that address, {SAME}", aliases.find(bare)
+            )
         if found is None:
             aliases.disproved(page.id)
         return found if found is not None and self.page_set.indexed else None
@@ -93,7 +93,8 @@ class Duplicates:
             return None
         kept = aliases.find(canonical)
         own = site_of(host_of(canonical)) == site_of(page.host)
-        return AliasClaim(canonical, CANONICAL, kept) if kept is not None or own else None
+        why = f"it names that address as its canonical one, {SAME}"
+        return AliasClaim(canonical, why, kept) if kept is not None or own else None
 
     async def still(self, page: Page, memory: Memory | None, outcome: Outcome, chain: RequestChain, same: Same) -> bool:
         """Tells whether an alias that was asked is one still; where that is unknown, it is."""

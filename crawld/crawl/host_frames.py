@@ -73,7 +73,7 @@ class Frames:
 
     async def shared(self, copy: PendingCopy) -> list[int]:
         """The numbers of the blocks of a page's latest version that are frame, where the frame is at hand."""
-        frame = self.at_hand(copy.host)
+        frame = self._frames.get(copy.host)
         memory = None if frame is None else await self._store.recall(copy.page_id)
         if frame is None or memory is None or memory.digest.text is None:
             return []

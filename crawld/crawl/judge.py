@@ -19,7 +19,7 @@ from crawld.read.change.comparison import (
 from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import Doubt, awaits_pair, comes_back, half_proven, times_varied, varied_in_words
-from crawld.read.page.digest import Prepared, Reading, read_body, scheme_of
+from crawld.read.page.digest import Prepared, Reading, read_body
 from crawld.read.page.head import read_head
 from crawld.read.page.rules import DigestRule
 
@@ -30,6 +30,10 @@ class JudgeLimits:
 
     max_letters_in_place: int = 2_000
     """Letters that are taken apart into words on the event loop: each may take two microseconds."""
+    second_looks: frozenset[int] = frozenset({2, 4, 6, 9, 12, 14})
+    """After so many differences in one place a page is fetched twice, to learn whether they are noise,"""
+    second_look_streaks: frozenset[int] = frozenset({24, 48, 96, 192, 384})
+    """and where that did not help, after so many changes in a row."""
     pair_seconds: float = 2.0
     pair_share: float = 0.05
     """Two fetches are a pair where they lie this close together, or within this share of the time between visits.
@@ -41,10 +45,6 @@ LIMITS = JudgeLimits()
 
 
 GONE_DIGEST = Digest(raw=b"gone")
-SECOND_LOOKS = frozenset({2, 4, 6, 9, 12, 14})
-"""After so many differences in one place a page is fetched twice, to learn whether they are noise,"""
-SECOND_LOOK_STREAKS = frozenset({24, 48, 96, 192, 384})
-"""and where that did not help, after so many changes in a row."""
 
 
 class Judgement(NamedTuple):  # one is made for every visit: a tuple is the cheapest form
@@ -142,7 +142,7 @@ def is_simple(reading: Reading, memory: Memory | None) -> bool:
 
 def comparable(memory: Memory, rule: DigestRule) -> bool:
     """Tells whether what is remembered was digested in the way the rule has it today."""
-    return memory.digest.scheme == scheme_of(rule) or memory.digest == GONE_DIGEST
+    return memory.digest.scheme == rule.scheme or memory.digest == GONE_DIGEST
 
 
 def digested_again(memory: Memory, copy: bytes | None, rule: DigestRule) -> Memory:
@@ -170,7 +170,9 @@ def wants_second_look(judgement: Judgement) -> bool:
     if judgement.verdict is not Verdict.CHANGED or not memory.places:
         return False
     doubtful = [place for place in memory.places if place.still == 0 and awaits_pair(place)]
-    due = memory.streak in SECOND_LOOK_STREAKS or any(times_varied(place) in SECOND_LOOKS for place in doubtful)
+    due = memory.streak in LIMITS.second_look_streaks or any(
+        times_varied(place) in LIMITS.second_looks for place in doubtful
+    )
     came_back = any((judgement.reverted or comes_back(place)) and varied_in_words(place) for place in doubtful)
     return bool(doubtful) and (due or came_back or any(map(half_proven, doubtful)))
 

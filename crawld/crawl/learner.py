@@ -63,6 +63,11 @@ class Learner:
         """Returns what our hosts say of hosts in general, for the learners of other workers to `hear`."""
         return self._online_learner.taught
 
+    @property
+    def pages(self) -> int:
+        """Number of pages whose histories the learner knows."""
+        return self._online_learner.pages
+
     def reserve(self, pages: int, hosts: int) -> None:
         """Make room for so many at once."""
         self._online_learner.reserve(pages, hosts)

@@ -217,7 +217,7 @@ class Crawler:
         """Use the slots that have come; False where one is idle, and so are those that have come behind it."""
         pacer, status, healthy = self.pacer, self.status, self.store.healthy
         served = idle = 0
-        while served < LIMITS.slots_at_once and pacer.take(monotonic) is not None:
+        while served < LIMITS.slots_at_once and pacer.take(monotonic):
             served += 1
             Share.tick(self._shares)
             self.admission.tick(monotonic)
@@ -243,7 +243,7 @@ class Crawler:
     def _idle(self, monotonic: float, now: float, served: int, known: Why | None) -> int:
         """Counts the slot of this moment as idle, and those that have come behind it; how many."""
         idle = 1
-        while served + idle <= LIMITS.slots_at_once and self.pacer.take(monotonic) is not None:
+        while served + idle <= LIMITS.slots_at_once and self.pacer.take(monotonic):
             idle += 1
         why = self.slots.idle(monotonic, now, known, idle)
         self.status.idle_slots += idle
@@ -273,7 +273,7 @@ class Crawler:
         return (
             self.admission.grant(now)
             or (bool(self.asked.pages) and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
-            or (self._polls is not None and (self._ask_relisted(self._polls, now) or self._poll(self._polls, now)))
+            or (self._polls is not None and self._ask_for_signals(self._polls, now))
             or self._audit(now)
             or (self._links is not None and self._visit_first(self._links, now))
             or (self.admission.waiting > 0 and self.admission.grant_surplus(now))
@@ -340,6 +340,11 @@ class Crawler:
                 self.asked.refuse(bids[at].page, "the slot is worth more on another page")
         return False
 
+    def _ask_for_signals(self, polls: Polls, now: float) -> bool:
+        return (bool(polls.relisted) and self._ask_relisted(polls, now)) or (
+            polls.some_due(now) and self._poll(polls, now)
+        )
+
     def _poll(self, polls: Polls, now: float) -> bool:
         # Without pages nothing else could use the slot, and polls may find some.
         alone = len(self.scheduler) == 0
@@ -360,7 +365,7 @@ class Crawler:
 
     def _ask_relisted(self, polls: Polls, now: float) -> bool:
         """Ask a page that is gone and that a sitemap, feed or ping has named since, within the share of polls."""
-        if not polls.relisted or not self.poll_share.ready:
+        if not self.poll_share.ready:
             return False
         for page_id in list(islice(polls.relisted, LIMITS.relisted)):
             page = self.pages.get(page_id)
@@ -466,7 +471,7 @@ class Crawler:
     def _start(self, host: int, work: Work, now: float) -> bool:
         """Take a place at the host and let the work begin; True, since the slot is used."""
         self.admission.begin(host, now)
-        task = asyncio.get_running_loop().create_task(work, name=self.gate.export(host).name)
+        task = asyncio.get_running_loop().create_task(work, name=self.gate.name(host))
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return True

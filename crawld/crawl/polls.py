@@ -59,8 +59,6 @@ LIMITS = PollsLimits()
 
 # Discovery: pages that sitemaps and feeds list join, and leave when they are listed no more.
 
-DISCOVERED = "discovered in "
-
 
 class Discoverer:
     """Takes over what files list, each as an origin of its own, so that none touches another's pages."""
@@ -84,7 +82,7 @@ class Discoverer:
             wanted += [Wanted(page.url, page.importance) for page in some if page is not None]
             await asyncio.sleep(0)
         wanted += await self._within_limits(found.urls)
-        origin = f"{DISCOVERED}{file.url}"
+        origin = f"discovered in {file.url}"
         await self._page_set.adopt(wanted, origin=origin, now=self._clock.now(), complete=found.complete)
 
     async def _within_limits(self, urls: Sequence[str]) -> list[Wanted]:
@@ -209,6 +207,10 @@ class Polls:
     def __post_init__(self) -> None:
         self.gains = SignalGains(self.scheduler, self.store)
 
+    def some_due(self, now: float) -> bool:
+        """Tells whether there may be anything to send."""
+        return bool(self._errands) or self.sources.schedule.some_due(now)
+
     def choose(
         self, now: float, admission: Admission, *, explore: bool = True
     ) -> tuple[Request, Allowed | NeedsFetch] | None:
@@ -216,7 +218,7 @@ class Polls:
 
         Unless to `explore`, only files whose signals pay for their polls are looked at.
         """
-        if not (self._errands or self.sources.schedule.some_due(now)) or not self.ready():
+        if not self.ready():
             return None
         for errand in (self._errand_next, not self._errand_next):
             chosen = (

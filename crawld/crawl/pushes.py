@@ -7,7 +7,6 @@ from typing import Any, ParamSpec, Protocol
 
 from crawld.crawl.polls import Polls, in_slices
 from crawld.model.errors import TooCostlyError
-from crawld.model.fetched import Request
 from crawld.model.signal import Claimed, KeyCheck, PushAnswer, Source
 from crawld.model.web import Clock, Workers
 from crawld.signals.polled_sources import PollResult
@@ -15,7 +14,6 @@ from crawld.signals.push_inbox import PushInbox
 from crawld.signals.websub import Subscriptions
 
 P = ParamSpec("P")
-PINGS, SUBMISSIONS = "(pings)", "(IndexNow)"
 """Payer of the reading of pushes, all senders together; no host has such a name."""
 
 
@@ -42,11 +40,11 @@ class Pushes:
     workers: Workers
     hubs: Subscriptions | None = None  # None where hubs could not reach us
     others: Others | None = None
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def post_signals(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """`POST /signals`: status and JSON to answer."""
-        return await self._read(PINGS, self.pings.read_signals, body, self.clock.now())
+        return await self._read("(pings)", self.pings.read_signals, body, self.clock.now())
 
     async def get_indexnow(self, query: Mapping[str, str]) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's GET: status and JSON to answer."""
@@ -54,7 +52,7 @@ class Pushes:
 
     async def post_indexnow(self, body: bytes) -> tuple[int, Mapping[str, Any]]:
         """IndexNow's POST: status and JSON to answer."""
-        return await self._read(SUBMISSIONS, self.pings.read_indexnow, body)
+        return await self._read("(IndexNow)", self.pings.read_indexnow, body)
 
     async def _read(
         self, payer: str, read: Callable[P, Any], *given: P.args, **named: P.kwargs
@@ -110,16 +108,13 @@ class Pushes:
         now = self.clock.now()
         asked = self.hubs.subscribe(result.polls[0].file.url, result.hubs, result.topic, now) if result.polls else None
         for request in [*([asked] if asked else []), *self.hubs.renewals(now)]:
-            self._start(self._ask_hub(request))
+            self._start(self.polls.ask(request))  # the hub calls back, whatever it answers
 
     async def _tell_others(self, result: PollResult) -> None:
         if self.others is not None and result.elsewhere:
             await self.others.pass_on(result.elsewhere)
 
-    async def _ask_hub(self, request: Request) -> None:
-        await self.polls.ask(request)  # the hub calls back, whatever it answers
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

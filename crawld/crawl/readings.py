@@ -18,7 +18,7 @@ from crawld.model.fetched import Fetched
 from crawld.model.web import Workers
 from crawld.read.change.comparison import NO_NOISE
 from crawld.read.page.cost import is_cheap
-from crawld.read.page.digest import Reading, raw_hash, read_bytes, scheme_of
+from crawld.read.page.digest import Reading, raw_hash, read_bytes
 from crawld.read.page.documents import is_pdf
 from crawld.read.page.rules import DigestRule
 
@@ -76,7 +76,7 @@ class Readings:
         4. Otherwise in a worker, alone. A PDF that takes too long is compared by its bytes.
         """
         body, raw = outcome.body, outcome.raw
-        if memory is not None and scheme_of(rule) == memory.digest.scheme:
+        if memory is not None and rule.scheme == memory.digest.scheme:
             if raw is None and len(body) <= BODY_LIMITS.hashed_in_place:
                 raw = raw_hash(body)
             if raw == memory.digest.raw:

@@ -14,7 +14,6 @@ from crawld.store.store import SqlStore
 Verdict = Allowed | Disallowed | NeedsFetch
 TURN_SKEW = 5.0
 """Seconds between a turn and the end of a page's wait within which the page waits for its turn."""
-WAITED_FOR = frozenset({NotReady.ASKED_TO_WAIT, NotReady.BACKING_OFF})
 
 
 class Reasons:
@@ -71,7 +70,8 @@ class Reasons:
         if state is PageState.ALIAS:
             of = self._pages.get(self._scheduler.alias_of(page.id) or 0)
             return Reason(Why.ALIAS, until, "" if of is None else f", {of.url}")
-        if failures < 2 and self._gate.not_ready(self._gate.host(page.host), now) in WAITED_FOR:
+        why = self._gate.not_ready(self._gate.host(page.host), now)
+        if failures < 2 and why in {NotReady.ASKED_TO_WAIT, NotReady.BACKING_OFF}:
             return None  # it waits with its host
         if state is PageState.FAILING and failures:
             return Reason(Why.FAILING, until, f" {in_a_row(failures)}")

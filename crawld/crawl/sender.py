@@ -4,7 +4,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Container, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 from crawld.crawl.admission import LIMITS, Admission, Cause, Refusal, RequestChain, RobotsFetch, Sent, Turn
@@ -66,16 +65,17 @@ class Sender:
         """Sends one request that has its place at the host."""
         status, admission = self.status, self.admission
         status.requests += 1
-        sent = Sent(admission.gate.host(request.host) if host is None else host)
+        sent, use = Sent(admission.gate.host(request.host) if host is None else host), request.use or request.purpose
         try:
             sent.began = await admission.door.leave()
-            admission.watch(request, sent)
+            if request.purpose is not Purpose.ROBOTS:  # while robots.txt is not known there is nothing else to ask
+                admission.watch(sent)
             outcome = await self._fetcher.fetch(request)
         except BaseException:
-            status.by_use[request.spent_on.value, ABORTED] += 1
+            status.by_use[use, ABORTED] += 1
             admission.abandon(sent)
             raise
-        status.by_use[request.spent_on.value, outcome_name(outcome)] += 1
+        status.by_use[use, outcome_name(outcome)] += 1
         if (changed := admission.settle(request, sent, outcome)) is not None:
             self._store.record_host(changed)
         return outcome
@@ -161,7 +161,7 @@ class Sender:
             if isinstance(outcome, FetchFailed) and chain.refusal is not None:
                 if outcome.retry_after is not None:
                     self.admission.note_turn(request.url, Turn(chain.refusal.at, hop.host))
-                return replace(outcome, detail=f"redirect to {url}: {outcome.detail}")
+                return outcome._replace(detail=f"redirect to {url}: {outcome.detail}")
         if isinstance(outcome, Redirected):
             detail = f"more than {MAX_REDIRECTS} redirects, the last to {outcome.location}"
             return FetchFailed(request.url, Trouble.TOO_MANY_REDIRECTS, Scope.PAGE, detail, outcome.status)

@@ -28,9 +28,8 @@ from crawld.pages.aliases import without_tracking
 from crawld.pages.page_set import PageSet
 from crawld.read.headers import media_type
 from crawld.read.page.digest import block_length
-from crawld.read.page.head import Head
+from crawld.read.page.head import Head, told_in_header, told_in_meta
 from crawld.read.page.links import UrlShape, read_links, shape_of
-from crawld.read.usage import told_in_header, told_in_meta
 from crawld.store.links import LinkTarget, StoredLinks
 from crawld.store.store import SqlStore
 

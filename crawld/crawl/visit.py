@@ -39,10 +39,9 @@ from crawld.read.change.comparison import NO_NOISE
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.cost import is_cheap
 from crawld.read.page.digest import Reading
-from crawld.read.page.head import Head, canonical_in_header, read_head
+from crawld.read.page.head import Head, canonical_in_header, read_head, said_in_head, said_in_headers
 from crawld.read.page.markup import page_language, page_title
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
-from crawld.read.usage import said_in_head, said_in_headers
 from crawld.store.batch import Record
 
 
@@ -60,8 +59,6 @@ LIMITS = VisitLimits()
 
 
 log = logging.getLogger("crawld.crawl")
-NEWS = frozenset({Verdict.CHANGED, Verdict.GONE, Verdict.FAILED})
-"""Verdicts of crawls that are logged at info."""
 
 
 class _Visit(NamedTuple):
@@ -436,7 +433,7 @@ def _title(judgement: Judgement) -> tuple[str | None, str | None]:
 
 def log_crawl(page: Page, crawl: Crawl) -> None:
     """One line per crawl: at info where it found a change or failed."""
-    level = level_of(news=crawl.verdict in NEWS)
+    level = level_of(news=crawl.verdict is not Verdict.UNCHANGED and crawl.verdict is not Verdict.NEW)
     if not log.isEnabledFor(level):
         return
     log.log(

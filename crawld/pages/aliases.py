@@ -36,11 +36,8 @@ TRACKING = frozenset(
         "vero_conv", "oly_enc_id", "oly_anon_id", "wickedid", "rb_clickid", "s_cid", "cmpid", "wt.mc_id", "ncid",
     }
 )  # fmt: skip
-"""Parameters that tell where a visitor came from, and nothing of the page,"""
-TRACKING_PREFIXES = ("utm_", "pk_", "mtm_", "piwik_", "matomo_")
-"""and what the names of others begin with."""
+"""Parameters that tell where a visitor came from, and nothing of the page; `_tracks` knows some by their beginning."""
 _INDEX = re.compile(r"(?<=/)(?:index\.(?:x?html?|php[0-9]?|jsp|aspx?|cgi)|default\.(?:html?|aspx?))$", re.IGNORECASE)
-_SLASHES = re.compile(r"//+")
 
 
 class Index(Protocol):
@@ -194,14 +191,14 @@ def without_tracking(url: str) -> str:
 
 
 def _tracks(name: str) -> bool:
-    return name in TRACKING or name.startswith(TRACKING_PREFIXES)
+    return name in TRACKING or name.startswith(("utm_", "pk_", "mtm_", "piwik_", "matomo_"))
 
 
 def plain_spelling(url: str) -> str:
     """The same without a file name that names its folder, doubled slashes, and a question mark with nothing behind."""
     path, mark, query = without_tracking(url).partition("?")
     scheme, _, rest = path.partition("://")
-    return f"{scheme}://{_INDEX.sub('', _SLASHES.sub('/', rest))}{mark if query else ''}{query}"
+    return f"{scheme}://{_INDEX.sub('', re.sub('//+', '/', rest))}{mark if query else ''}{query}"
 
 
 def twin_spellings(url: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ one ended. Copies from before it was switched on are read first, page by page.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from crawld.model.crawl import BlockEdit
@@ -18,27 +17,10 @@ from crawld.read.page import blocks
 from crawld.read.page import blocks as difference
 from crawld.read.page.document import read_document, read_documents
 from crawld.read.page.rules import DigestRule
-from crawld.store.changes import ChangeSignal
+from crawld.store.database import ChangeSignal
 from crawld.store.documents import PendingCopy
 from crawld.store.store import SqlStore
 from crawld.store.views import Copy, VersionBody
-
-
-@dataclass(frozen=True)
-class PagesDocumentsLimits:
-    """Numbers that bound and tune this module."""
-
-    patience: float = 30.0
-    """Seconds after which documents are looked after although no change was committed: pages leave, too."""
-    gather_seconds: float = 0.2
-    """Between a commit and the look at it: many changes are then read in one step."""
-    batch_bytes: int = 131_072
-    batch_copies: int = 16
-    """Bytes and copies that a worker reads at once: more would take it longer than a moment."""
-
-
-LIMITS = PagesDocumentsLimits()
-
 
 log = logging.getLogger(__name__)
 Given = tuple[str, bytes, str | None, str]
@@ -56,12 +38,12 @@ async def documents_of(
 def _batches(
     rule_for: Callable[[str], DigestRule], copies: Sequence[Given]
 ) -> Iterator[tuple[DigestRule, list[Given]]]:
-    """Neighbours of one host and rule, within the bounds of a batch."""
+    """Neighbours of one host and rule, as many as a worker reads within a moment."""
     for _, alike in groupby(((rule_for(copy[3]), copy) for copy in copies), key=lambda one: (one[0], one[1][0])):
         batch: list[Given] = []
         size = 0
         for rule, copy in alike:
-            if batch and (size + len(copy[1]) > LIMITS.batch_bytes or len(batch) >= LIMITS.batch_copies):
+            if batch and (size + len(copy[1]) > 131_072 or len(batch) >= 16):
                 yield rule, batch
                 batch, size = [], 0
             batch.append(copy)
@@ -111,11 +93,11 @@ class DocumentKeeper:
             while await self._store.tidy_documents(search=self._search):
                 pass
             try:
-                async with asyncio.timeout(LIMITS.patience):
+                async with asyncio.timeout(30.0):  # pages leave, too
                     await committed.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(LIMITS.gather_seconds)
+            await asyncio.sleep(0.2)  # many changes are then read in one step
 
     async def _read_all(self) -> None:
         """Read the latest copy of every page that has one."""

@@ -74,10 +74,10 @@ class PackedPages:
         rest = self._urls[start : start + self._length[row]].decode("utf-8", "surrogatepass")
         return Page(page_id, begin + rest, host, self._importance[row])
 
-    def state(self, page_id: int) -> PageState | None:
-        """Returns where a page stands, or None if it is not here."""
+    def state(self, page_id: int) -> PageState:
+        """Returns where a page stands; one that is not here is retired."""
         row = self._rows.get(page_id)
-        return None if row is None else _STATES[self._state[row]]
+        return PageState.RETIRED if row is None else _STATES[self._state[row]]
 
     def change_state(self, page_id: int, state: PageState) -> None:
         """Note where a page stands that is here."""
@@ -164,6 +164,7 @@ class Pages:
         self._in_site: Counter[str] = Counter()
         self._unvisited: Counter[str] = Counter()  # of those in a site
         self._pages = PackedPages()
+        self.get, self.state = self._pages.get, self._pages.state
         self._on_host: Counter[str] = Counter()
         self._not_asked: Counter[str] = Counter()  # of those on a host
         self.answered_on_host: Counter[str] = Counter()  # pages that answered when they were last asked
@@ -175,7 +176,7 @@ class Pages:
         return len(self._pages)
 
     def __getitem__(self, page_id: int) -> Page:
-        if (page := self._pages.get(page_id)) is None:
+        if (page := self.get(page_id)) is None:
             raise KeyError(page_id)
         return page
 
@@ -185,10 +186,6 @@ class Pages:
     def ids(self) -> list[int]:
         """The ids of all pages."""
         return self._pages.ids()
-
-    def get(self, page_id: int) -> Page | None:
-        """The page, or None if it was retired."""
-        return self._pages.get(page_id)
 
     def on_host(self, host: str) -> int:
         """Returns how many pages of a host are kept fresh."""
@@ -273,10 +270,6 @@ class Pages:
                 if not count[host]:
                     del count[host]
 
-    def state(self, page_id: int) -> PageState:
-        """Returns where a page stands."""
-        return self._pages.state(page_id) or PageState.RETIRED
-
     def failures(self, page_id: int) -> int:
         """Returns how often the page itself failed in a row."""
         return self._failures.get(page_id, 0)
@@ -320,8 +313,8 @@ class Pages:
         address of a page, is asked again now and then. An audit comes out of turn: where it finds a page as bad as it
         was, the wait does not grow.
         """
-        before = self._pages.state(page_id)
-        if before is None:
+        before = self.state(page_id)
+        if before is PageState.RETIRED:
             return -math.inf
         if before is not state:
             self.change_state(page_id, state)

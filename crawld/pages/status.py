@@ -27,8 +27,6 @@ class StatusLimits:
     """Between two looks at more pages than that, by another thread."""
     kept_seconds: float = 10.0
     """For which the freshness of all pages serves lists: that of a million takes 100 ms, and hardly moves meanwhile."""
-    z95: float = 1.959963984540054
-    """Standard deviations of a normal distribution that hold 95 % of it."""
 
 
 LIMITS = StatusLimits()
@@ -80,7 +78,7 @@ class Counters:
 
     def count(self, crawl: Crawl) -> None:
         """Count a finished attempt."""
-        self.verdicts[crawl.verdict.value] += 1
+        self.verdicts[crawl.verdict] += 1
         self.bytes += crawl.bytes
         if crawl.trouble:
             self.troubles[crawl.trouble] += 1
@@ -121,7 +119,7 @@ class LivePageView:
         self._kept: tuple[float, Ints, Floats] = (-np.inf, np.zeros(0, dtype=np.int64), np.zeros(0))
 
     def standings(self, page_ids: Sequence[int], at: float) -> Mapping[int, tuple[float, float | None]]:
-        """By page, its freshness and when it is expected to be crawled next; pages that are not here are left out."""
+        """Returns by page its freshness and when it is expected to be crawled next; pages not here are left out."""
         ids, fresh, expected, hosts = self._scheduler.standings(page_ids, at)
         expected = np.maximum(expected, self._gate.earliest[hosts])
         rows = zip(ids.tolist(), fresh.tolist(), expected.tolist(), np.isfinite(expected).tolist(), strict=True)
@@ -159,7 +157,13 @@ class Audits:
         n = len(self._fresh)
         if n == 0:
             return None
-        mean, z = sum(self._fresh) / n, LIMITS.z95
-        centre = (mean + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z * math.sqrt(mean * (1 - mean) / n + z**2 / (4 * n * n)) / (1 + z**2 / n)
-        return mean, max(0.0, centre - half), min(1.0, centre + half)
+        mean = sum(self._fresh) / n
+        return mean, *wilson(mean, n)
+
+
+def wilson(mean: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share that was found in so many draws."""
+    z = 1.959963984540054
+    centre = (mean + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * math.sqrt(mean * (1 - mean) / n + z**2 / (4 * n * n)) / (1 + z**2 / n)
+    return max(0.0, centre - half), min(1.0, centre + half)

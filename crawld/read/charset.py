@@ -5,6 +5,7 @@ Labels are those of the WHATWG Encoding Standard, for HTML and XML alike.
 
 import codecs
 import re
+from functools import lru_cache
 
 import webencodings
 
@@ -44,6 +45,7 @@ class _Declared:
     xml = re.compile(rb"<\?xml%(s)s[^>]{0,200}?encoding%(s)s*=%(s)s*(?:\"([^\"<>]*)\"|'([^'<>]*)')" % {b"s": space})
 
 
+@lru_cache(256)
 def known(label: str | None) -> str | None:
     """Python's name of the encoding that a label of the web stands for; None where it is not one."""
     encoding = webencodings.lookup(label) if label and label.isascii() else None

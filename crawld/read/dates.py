@@ -2,6 +2,7 @@
 
 import calendar
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
@@ -172,7 +173,14 @@ def read_date(text: str, now: float) -> Claim:
     if found is None:
         return Claim(raw, reason=Unusable.GARBLED)
     at, span = found
-    return _judged(raw, at, span, now)
+    if abs(at) <= DAY or at < -60 * 365 * DAY:
+        return Claim(raw, reason=Unusable.ZERO)
+    reason = None
+    if at + span <= LIMITS.web_began:
+        reason = Unusable.ANCIENT
+    elif at > now + LIMITS.future_slack:
+        reason = Unusable.FUTURE
+    return Claim(raw, at, at + span, Precision.DATE if span else Precision.SECOND, reason)
 
 
 class DateReader:
@@ -191,26 +199,17 @@ class DateReader:
         return claim
 
 
-def _judged(raw: str, at: float, span: float, now: float) -> Claim:
-    precision = Precision.DATE if span else Precision.SECOND
-    reason = None
-    if abs(at) <= DAY or at < -60 * 365 * DAY:
-        return Claim(raw, reason=Unusable.ZERO)
-    if at + span <= LIMITS.web_began:
-        reason = Unusable.ANCIENT
-    elif at > now + LIMITS.future_slack:
-        reason = Unusable.FUTURE
-    return Claim(raw, at, at + span, precision, reason)
-
-
 class _AmbiguousError(Exception):
     """Day and month cannot be told apart."""
 
 
 def _read(raw: str) -> tuple[float, float] | None:
     """The first moment meant and the length of what is meant; ValueError where there is no such day or hour."""
-    if (exact := _exact(raw)) is not None:
-        return exact, 0.0
+    if len(raw) >= 20 and raw[10] == "T" and raw[11:19] != "00:00:00":  # the commonest spelling, quickly
+        with suppress(ValueError):
+            exact = datetime.fromisoformat(raw)
+            if exact.tzinfo:
+                return exact.timestamp(), 0.0
     if match := _Forms.iso.fullmatch(raw) or _Forms.year_first.fullmatch(raw):
         return _moment(match, match["month"], match["day"])
     if raw.isdigit() and raw.isascii() and len(raw) in (9, 10, 13):
@@ -223,18 +222,10 @@ def _read(raw: str) -> tuple[float, float] | None:
         return _moment(match, _month(match["name"]), match["day"])
     if (match := _Forms.english.fullmatch(raw)) and (month := _month(match["name"] or match["name2"])):
         return _moment(match, month, match["day"] or match["day2"])
-    return _mail_date(raw)
-
-
-def _exact(raw: str) -> float | None:
-    """The commonest spelling, quickly; midnight and whatever else is doubtful is left to the patterns."""
-    if len(raw) < 20 or raw[10] != "T" or raw[11:19] == "00:00:00":
+    if (found := parse_mail_date(raw)) is None:
         return None
-    try:
-        found = datetime.fromisoformat(raw)
-    except ValueError:
-        return None
-    return found.timestamp() if found.tzinfo else None
+    moment, zone_known = found
+    return (moment.timestamp(), 0.0) if zone_known else _anywhere(moment)
 
 
 def _month(name: str) -> str | None:
@@ -269,9 +260,8 @@ def _moment(match: re.Match[str], month: str | None, day: str | None) -> tuple[f
     clock = start.replace(hour=hour - 24 * whole.days, minute=int(match["minute"]), second=second) + whole
     zone = _zone(named.get("zone"))
     if zone is None:
-        return (clock - LIMITS.latest_zone).timestamp() + fraction, (
-            LIMITS.latest_zone - LIMITS.earliest_zone
-        ).total_seconds()
+        at, span = _anywhere(clock)
+        return at + fraction, span
     midnight = not (hour % 24 or clock.minute or clock.second or fraction)  # a date in the dress of a time
     return clock.replace(tzinfo=zone).timestamp() + fraction, DAY if midnight else 0.0
 
@@ -288,15 +278,9 @@ def _zone(text: str | None) -> timezone | None:
     return timezone(-offset if sign == "-" else offset)
 
 
-def _mail_date(raw: str) -> tuple[float, float] | None:
-    """A date as in a mail or in HTTP, however loosely written."""
-    found = parse_mail_date(raw)
-    if found is None:
-        return None
-    moment, zone_known = found
-    if zone_known:
-        return moment.timestamp(), 0.0
-    return (moment - LIMITS.latest_zone).timestamp(), (LIMITS.latest_zone - LIMITS.earliest_zone).total_seconds()
+def _anywhere(clock: datetime) -> tuple[float, float]:
+    """The span of a clock in a zone that is unknown."""
+    return (clock - LIMITS.latest_zone).timestamp(), (LIMITS.latest_zone - LIMITS.earliest_zone).total_seconds()
 
 
 def parse_mail_date(text: str) -> tuple[datetime, bool] | None:

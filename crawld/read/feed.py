@@ -120,7 +120,8 @@ class _Items:
         for child in element:
             tag = local_name(child)
             if tag == "link" and not link:
-                link, named_by = _address(child), child
+                own = (child.get("rel") or "alternate") == "alternate"
+                link, named_by = (child.get("href") or text_of(child)) if own else "", child
             elif tag in {"guid", "id"}:
                 name = text_of(child).strip()
                 permanent = tag == "guid" and (child.get("isPermaLink") or "true").strip().lower() == "true"
@@ -130,12 +131,6 @@ class _Items:
             link, named_by = name, element
         found = locate_in(named_by, link, self.addresses)
         return Entry(found, EntryKind.ITEM, _latest(dates, self.dates), name[:500]) if found else None
-
-
-def _address(link: Element) -> str:
-    if (link.get("rel") or "alternate") != "alternate":
-        return ""
-    return link.get("href") or text_of(link)
 
 
 def _latest(given: dict[str, str], dates: DateReader) -> Claim | None:
@@ -170,9 +165,11 @@ def read_json_feed(body: bytes, url: str, now: float) -> Listing:
     entries = [entry for item in items[: LISTING_LIMITS.max_entries] if (entry := _json_item(item, addresses, dates))]
     read = min(len(items), LISTING_LIMITS.max_entries)
     complete = read == len(items) and not addresses.exhausted
-    hubs = tuple(_json_hubs(document.get("hubs"), url))
+    hubs = document.get("hubs")
+    named = [hub for hub in hubs[:5] if isinstance(hub, dict)] if isinstance(hubs, list) else []
+    asked = [locate(_text(hub, "url"), url) for hub in named if _text(hub, "type").lower() == "websub"]
     topic = locate(_text(document, "feed_url"), url)
-    return Listing(FileForm.JSON, entries, complete, read - len(entries), hubs, topic)
+    return Listing(FileForm.JSON, entries, complete, read - len(entries), tuple(filter(None, asked)), topic)
 
 
 def _json_item(item: Any, addresses: Addresses, dates: DateReader) -> Entry | None:
@@ -183,12 +180,6 @@ def _json_item(item: Any, addresses: Addresses, dates: DateReader) -> Entry | No
     given = {tag: _text(item, key) for tag, key in (("updated", "date_modified"), ("published", "date_published"))}
     claim = _latest({tag: text for tag, text in given.items() if text}, dates)
     return Entry(found, EntryKind.ITEM, claim, name[:500]) if found else None
-
-
-def _json_hubs(hubs: Any, url: str) -> list[str]:
-    named = [hub for hub in hubs[:5] if isinstance(hub, dict)] if isinstance(hubs, list) else []
-    addresses = [locate(_text(hub, "url"), url) for hub in named if _text(hub, "type").lower() == "websub"]
-    return [address for address in addresses if address]
 
 
 def _text(item: dict[str, Any], key: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from crawld.read.dates import parse_mail_date
 
@@ -108,12 +109,14 @@ def max_age(cache_control: str | None) -> float | None:
     return float(match[1]) if match else None
 
 
+@lru_cache(256)
 def media_type(content_type: str | None) -> str | None:
     """The bare type in lower case, such as `text/html`; None where the header is missing or empty."""
     bare = (content_type or "")[:200].partition(";")[0].strip().lower()
     return bare or None
 
 
+@lru_cache(256)
 def charset(content_type: str | None) -> str | None:
     """The charset a Content-Type declares, in lower case, whether or not it is known."""
     declared = r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:+-]{1,40})"

@@ -15,6 +15,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from string import hexdigits
 from typing import ClassVar, TypeVar
@@ -22,6 +23,7 @@ from urllib.parse import quote, quote_from_bytes
 
 from crawld.model.errors import ParseError
 from crawld.model.fetched import RobotsReading
+from crawld.model.usage import SaidIn, Statement
 from crawld.read.listing import locate
 
 
@@ -180,14 +182,9 @@ def _add(rule: Rule, prefixes: dict[str, Verdict], whole: dict[str, Verdict], wi
             _keep(whole, form, verdict)
         else:
             _keep(prefixes, literal, verdict)  # `/a*` and `/a*$` match what `/a` matches
-    if rule.allow and (index := _directory_of_index(rule.pattern)) is not None:
-        _add(Rule(True, f"{index}$"), prefixes, whole, wildcards)
-
-
-def _directory_of_index(pattern: str) -> str | None:
-    """The directory of an index page: a rule that allows the one allows the other."""
-    directory, slash, page = pattern.rpartition("/")
-    return directory + slash if slash and page.startswith("index.htm") else None
+    directory, slash, page = rule.pattern.rpartition("/")
+    if rule.allow and slash and page.startswith("index.htm"):  # a rule that allows the page allows its directory
+        _add(Rule(True, f"{directory}/$"), prefixes, whole, wildcards)
 
 
 def _keep(table: dict[Key, Verdict], key: Key, verdict: Verdict) -> None:
@@ -251,9 +248,13 @@ class RuleMatcher:
 
     def __init__(self, packed: bytes) -> None:
         """Unpack what `pack_rules` made; ParseError where that is no such thing."""
-        unpacked = _unpacked(packed)
-        if len(unpacked) < HEADER.size:
-            raise ParseError("packed rules without a header")
+        inflating = zlib.decompressobj()
+        try:
+            unpacked = inflating.decompress(packed, LIMITS.max_unpacked)
+        except zlib.error as error:
+            raise ParseError("packed rules that are broken") from error
+        if not inflating.eof or len(unpacked) < HEADER.size:
+            raise ParseError("packed rules without an end or a header")
         version, self.forbidden, *sizes, wildcards = HEADER.unpack_from(unpacked)
         lengths = [12 * sizes[0] + sizes[1], 12 * sizes[2] + sizes[3], wildcards]
         if version != LIMITS.format or len(unpacked) != HEADER.size + sum(lengths):
@@ -397,17 +398,6 @@ def _shared(one: bytes, other: bytes) -> int:
     return low
 
 
-def _unpacked(packed: bytes) -> bytes:
-    try:
-        inflating = zlib.decompressobj()
-        unpacked = inflating.decompress(packed, LIMITS.max_unpacked)
-    except zlib.error as error:
-        raise ParseError("packed rules that are broken") from error
-    if not inflating.eof:
-        raise ParseError("packed rules without an end")
-    return unpacked
-
-
 def _column(raw: bytes) -> "array[int]":
     column = array("I")
     column.frombytes(raw)
@@ -486,7 +476,8 @@ def parse_robots(text: str, robots_url: str, token: str) -> RobotsReading:
     sitemaps: dict[str, None] = {}
     license_url: str | None = None
     grouped = rules_seen = False  # a user-agent line begins a new group only after rules
-    product = _product_pattern(token)
+    own = re.escape(re.sub(r"[/\s]", "", token))
+    product = re.compile(f"[A-Za-z_{own}-]*")  # in a user-agent value: letters, and the digits and marks of our name
     for key, value in _lines(text):
         if key == "agent":
             grouped = True
@@ -530,12 +521,6 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
             yield str(known.lastgroup), value.strip(_RobotsLine.blanks)
 
 
-def _product_pattern(token: str) -> re.Pattern[str]:
-    """Pattern of the product in a user-agent value: letters, `-`, `_`, and the digits and marks of our name."""
-    own = re.escape(re.sub(r"[/\s]", "", token))
-    return re.compile(f"[A-Za-z_{own}-]*")
-
-
 def _located(lines: Iterable[str], robots_url: str) -> tuple[str, ...]:
     """The normalised URLs of Sitemap lines, each once; a relative one counts from the robots.txt."""
     located: dict[str, None] = {}
@@ -547,3 +532,37 @@ def _located(lines: Iterable[str], robots_url: str) -> tuple[str, ...]:
         if not _RobotsLine.not_text.search(line) and (found := locate(line, robots_url)):
             located[found] = None
     return tuple(located)
+
+
+class RobotsUsage:
+    """Statements of a robots.txt on the use of pages: of each kind, the longest path decides."""
+
+    def __init__(self, packed: str) -> None:
+        """Unpack what the parser of robots.txt made."""
+        given = json.loads(packed)
+        self._license: str | None = given.get("license")
+        self._rules = {
+            place: [(len(path), _matcher(path), words) for path, words in given.get(kind, ())]
+            for kind, place in (("signal", SaidIn.ROBOTS_SIGNAL), ("usage", SaidIn.ROBOTS_USAGE))
+        }
+
+    def said(self, url: str) -> tuple[Statement, ...]:
+        """The statements for one page."""
+        said: list[Statement] = []
+        for place, rules in self._rules.items():
+            fits = [(length, words) for length, matcher, words in rules if matcher is None or not matcher.allows(url)]
+            longest = max((length for length, _ in fits), default=0)
+            said += [(place, words) for length, words in fits if length == longest]
+        return (*said, (SaidIn.ROBOTS_LICENSE, self._license)) if self._license else tuple(said)
+
+
+def _matcher(path: str) -> RuleMatcher | None:
+    """Tells whether a path fits a URL, as robots.txt has it; None: it fits every URL."""
+    packed = None if path in {"", "/", "*", "/*"} else pack_rules([Rule(False, path)])
+    return None if packed is None else RuleMatcher(packed)
+
+
+@lru_cache(512)
+def robots_usage(packed: str) -> RobotsUsage:
+    """The rules of a robots.txt, kept at hand."""
+    return RobotsUsage(packed)

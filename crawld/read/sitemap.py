@@ -99,7 +99,8 @@ class _Urls:
             elif tag == "link":
                 self._take_alternate(child)
             elif tag == "news" and published is None:
-                published = self._published(child)
+                date = next((text_of(one) for one in child if local_name(one) == "publication_date"), None)
+                published = None if date is None else self.dates.read(date)
         found = locate_in(element, loc or element.text or "", self.addresses)  # some write the URL without its <loc>
         if found is None:
             self.skipped += 1
@@ -116,10 +117,6 @@ class _Urls:
         found = locate_in(link, href, self.addresses)
         if found and len(self.alternates) < LIMITS.max_alternates:
             self.alternates[found] = None
-
-    def _published(self, news: Element) -> Claim | None:
-        date = next((text_of(child) for child in news if local_name(child) == "publication_date"), None)
-        return None if date is None else self.dates.read(date)
 
 
 def _telling(claim: Claim | None) -> Claim | None:

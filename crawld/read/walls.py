@@ -178,12 +178,15 @@ def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
         if headers.get("x-datadome") and headers.get("server", "").lower() == "datadome":
             return "DataDome"
         return _named(_Marks.refusals, body)
-    if len(body) > LIMITS.max_wall:
+    if not body or len(body) > LIMITS.max_wall:
         return None
     if _Marks.suspect.search(body) is None:
         return None
     if _Marks.challenge.search(body) is not None:
-        markup = b"\n".join(found[0] for found in _Marks.markup.finditer(body)) + _incident(body)
+        markup = b"\n".join(found[0] for found in _Marks.markup.finditer(body))
+        incident = b"Incapsula incident ID"  # the one mark that its network shows to readers
+        if b"_Incapsula_Resource" in body and incident in body:
+            markup += incident
         found = _named(_Marks.challenges, markup)
         if found is not None and (status >= 500 or len(_visible(body)) <= LIMITS.max_wall_text):
             return found
@@ -194,11 +197,6 @@ def _wall(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
 
 def _named(marks: Mapping[str, Any], text: bytes) -> str | None:
     return next((name for name, mark in marks.items() if mark.search(text)), None)
-
-
-def _incident(body: bytes) -> bytes:
-    """The one mark that its network shows to readers."""
-    return b"Incapsula incident ID" if b"_Incapsula_Resource" in body and b"Incapsula incident ID" in body else b""
 
 
 def _visible(body: bytes) -> bytes:

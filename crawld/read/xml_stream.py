@@ -70,18 +70,13 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
     pieces: Iterator[bytes] = (body[start : start + LIMITS.piece] for start in range(0, len(body), LIMITS.piece))
     for layer in range(LIMITS.max_layers + 1):
         first = next(pieces, b"")
-        pieces = _put_back(first, pieces)
+        pieces = chain([first], pieces)
         if not first.startswith(b"\x1f\x8b"):
             break
         if layer == LIMITS.max_layers:
             raise UnreadableError(Unreadable.GZIP, f"more than {LIMITS.max_layers} layers")
         pieces = _bounded(_inflated(pieces))
     return _bounded(pieces)
-
-
-def _put_back(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _bounded(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -375,9 +370,7 @@ class _Meter:
         self._characters += len(part)
         if self._tags_of_file > self._max_tags:
             raise UnreadableError(Unreadable.TOO_LARGE, f"more than {self._max_tags:,} tags")
-        self._learn_names({*_Syntax.tag_name.findall(part), *_Syntax.attribute_name.findall(part)} - self._names)
-
-    def _learn_names(self, names: set[str]) -> None:
+        names = {*_Syntax.tag_name.findall(part), *_Syntax.attribute_name.findall(part)} - self._names
         self._names |= names
         self._name_characters += sum(map(len, names))
         if len(self._names) > LIMITS.max_names or self._name_characters > LIMITS.max_names * LIMITS.typical_name:

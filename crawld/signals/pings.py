@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,4 @@ def _indexnow(host: str, key: str, location: str | None, given: Sequence[str]) -
     below = folder.partition("://")[2]
     if location and not all(identity(url).partition("://")[2].startswith(below) for url in urls):
         return refusal(422, f"a key at {place} speaks for URLs below {folder} only")
-    keys = keys_of(urls)
-    nothing = np.full(len(keys), np.nan)
-    return Ping(keys, nothing, nothing, "\n".join(urls), check=KeyCheck(host, key, place))
+    return replace(Ping.of_keys(keys_of(urls)), urls="\n".join(urls), check=KeyCheck(host, key, place))

@@ -253,18 +253,6 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def _no_keys() -> Keys:
-    return np.empty(0, dtype=np.uint64)
-
-
-def _no_ints() -> Ints:
-    return np.empty(0, dtype=np.int64)
-
-
-def _no_mask() -> Mask:
-    return np.empty(0, dtype=bool)
-
-
 @dataclass(frozen=True, slots=True)
 class ListedFile:
     """The pages a file lists, as columns in the order of their keys, each key once; nan: no usable claim."""
@@ -274,9 +262,13 @@ class ListedFile:
     at: Floats
     until: Floats
     foreign: int = 0  # entries of hosts that the file may not speak for
-    wanted: Ints = field(default_factory=_no_ints)  # positions of those within the scope of discovery, rising
+    wanted: Ints = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # positions of those within the scope of discovery, rising
     wanted_urls: str = ""  # their targets, a line each: one text travels faster than thousands
-    others: Ints = field(default_factory=_no_ints)  # positions of those on other sites, where that was asked, rising
+    others: Ints = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # positions of those on other sites, where that was asked, rising
     other_urls: str = ""  # their targets, a line each
 
     def __post_init__(self) -> None:
@@ -296,8 +288,12 @@ class ListingDifference:
     moved: int = 0  # how many changed, or are new in a feed
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
-    absent: Keys = field(default_factory=_no_keys)  # listed before and no more, where that is known
-    anew: Mask = field(default_factory=_no_mask)  # entries not listed, or not dated, before, where that is known
+    absent: Keys = field(
+        default_factory=lambda: np.empty(0, np.uint64)
+    )  # listed before and no more, where that is known
+    anew: Mask = field(
+        default_factory=lambda: np.empty(0, bool)
+    )  # entries not listed, or not dated, before, where that is known
 
 
 def differ(packed: bytes, listed: ListedFile, *, feed: bool = False, complete: bool = True) -> ListingDifference:
@@ -309,9 +305,7 @@ def differ(packed: bytes, listed: ListedFile, *, feed: bool = False, complete: b
     moved = both & (old != listed.stamps)
     dated = ~moved & (old == 0) & (listed.stamps != 0)
     fresh = ~listed_before if feed and known is not None else np.zeros(len(moved), dtype=bool)
-    absent = _no_keys()
-    if complete and not feed:
-        absent = before.keys[~np.isin(before.keys, listed.keys, assume_unique=True)]
+    absent = before.keys[~np.isin(before.keys, listed.keys, assume_unique=True)]
     return ListingDifference(
         baseline=before.updated(listed.keys, listed.stamps, keep_absent=feed or not complete).packed(),
         news=moved | fresh,
@@ -319,7 +313,7 @@ def differ(packed: bytes, listed: ListedFile, *, feed: bool = False, complete: b
         moved=int(moved.sum() + fresh.sum()),
         of=0 if feed else int(both.sum()),
         new=0 if known is None else int((~listed_before).sum()),
-        absent=absent,
+        absent=absent if complete and not feed else absent[:0],
         anew=np.zeros(len(moved), dtype=bool) if known is None else ~listed_before | dated,
     )
 
@@ -350,8 +344,8 @@ class Finding:
     of: int = 0  # lastmods that could have changed
     new: int = 0  # entries not listed before
     vanished: int = 0  # pages no longer listed
-    positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in the listing, of our pages
-    pages: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # their ids
+    positions: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # in the listing, of our pages
+    pages: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # their ids
 
     @property
     def is_event(self) -> bool:
@@ -363,44 +357,58 @@ def find_signals(
     listed: ListedFile, difference: ListingDifference, source_of: SourceOf, known: Known, now: float
 ) -> Slices[Finding]:
     """Yields what the difference since the last poll means for our pages, worked out in slices."""
-    judge = _Judge(listed, known, now)
-    first_seen = 0
+    first_seen = first_claims = discarded = 0
     at: list[Ints] = []
-    found: list[Ints] = []
+    pages: list[Ints] = []
+    found: list[tuple[int, float, bool]] = []  # of each signal: page, time claimed, stale
+    stamps: list[int] = []
     for positions, ids in _find(known.pages, listed.keys):
         at.append(positions)
-        found.append(ids)
+        pages.append(ids)
         yield
         news = difference.news[positions] | difference.first_sight[positions] | difference.anew[positions]
         first_seen += int(difference.first_sight[positions].sum())
         pairs = zip(positions[news].tolist(), ids[news].tolist(), strict=True)
         while some := list(islice(pairs, LIMITS.judged_at_once)):
             for position, page_id in some:
-                if known.gone(page_id) and (difference.news[position] or difference.anew[position]):
-                    judge.relisted(position, page_id)
+                last, claimed = known.last_success(page_id), float(listed.at[position])
+                relisted = known.gone(page_id) and (difference.news[position] or difference.anew[position])
+                if relisted:  # often with the lastmod of before it was gone
+                    last = -math.inf
                 elif difference.news[position]:
-                    judge.news(position, page_id)
-                elif difference.first_sight[position]:
-                    judge.first_sight(position, page_id)
+                    if math.isnan(last):
+                        continue
+                elif difference.first_sight[position] and claimed > last:  # false for nan on either side
+                    first_claims += 1
+                else:  # a baseline
+                    continue
+                if now - last < known.delay:
+                    discarded += 1
+                    continue
+                found.append((page_id, claimed, bool(listed.until[position] <= last)))
+                stamps.append(int(listed.stamps[position]))
             yield
     vanished = 0
     for _, ids in _find(known.pages, difference.absent):
         vanished += len(ids)
         yield
-    ids = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-    source = source_of(difference.moved + judge.first_claims, difference.of + first_seen)
-    signals = yield from judge.signals(source)
+    source = source_of(difference.moved + first_claims, difference.of + first_seen)
+    signals: list[Signal] = []
+    for number, (page_id, claimed, stale) in enumerate(found, 1):
+        signals.append(Signal(page_id, source, now, None if math.isnan(claimed) else claimed, stale))
+        if number % LIMITS.judged_at_once == 0:
+            yield
     return Finding(
         source=source,
         signals=signals,
-        stamps=judge.stamps,
-        discarded=judge.discarded,
+        stamps=stamps,
+        discarded=discarded,
         moved=difference.moved,
         of=difference.of,
         new=difference.new,
         vanished=vanished,
-        positions=np.concatenate(at) if at else np.empty(0, dtype=np.int64),
-        pages=ids,
+        positions=np.concatenate([EMPTY.stamps, *at]),
+        pages=np.concatenate([EMPTY.stamps, *pages]),
     )
 
 
@@ -409,48 +417,3 @@ def _find(pages: PageIndex, keys: Keys) -> Iterator[tuple[Ints, Ints]]:
     for start in range(0, len(keys), LIMITS.found_at_once):
         positions, ids = pages.find(keys[start : start + LIMITS.found_at_once])
         yield positions + start, ids
-
-
-class _Judge:
-    """Turns what moved into signals."""
-
-    def __init__(self, listed: ListedFile, known: Known, now: float) -> None:
-        self.listed, self.known, self.now = listed, known, now
-        self.stamps: list[int] = []  # of each signal
-        self.discarded = 0
-        self.first_claims = 0  # lastmods never seen before that surely claim a change
-        self._found: list[tuple[int, float, bool]] = []  # of each signal: page, time claimed, stale
-
-    def news(self, position: int, page_id: int) -> None:
-        """A change that became visible now."""
-        last = self.known.last_success(page_id)
-        if math.isnan(last):
-            return
-        self._signal(position, page_id, last, stale=bool(self.listed.until[position] <= last))
-
-    def relisted(self, position: int, page_id: int) -> None:
-        """A page that is gone is listed anew, or with another lastmod: often that of before it was gone."""
-        self._signal(position, page_id, -math.inf, stale=False)
-
-    def first_sight(self, position: int, page_id: int) -> None:
-        """A lastmod never seen before: a baseline unless it surely claims a change after our last crawl."""
-        last = self.known.last_success(page_id)
-        if self.listed.at[position] > last:  # false for nan on either side
-            self.first_claims += 1
-            self._signal(position, page_id, last, stale=False)
-
-    def _signal(self, position: int, page_id: int, last: float, *, stale: bool) -> None:
-        if self.now - last < self.known.delay:
-            self.discarded += 1
-            return
-        self._found.append((page_id, float(self.listed.at[position]), stale))
-        self.stamps.append(int(self.listed.stamps[position]))
-
-    def signals(self, source: Source) -> Slices[Sequence[Signal]]:
-        """Yields what was found, as signals of that source."""
-        signals: list[Signal] = []
-        for number, (page_id, at, stale) in enumerate(self._found, 1):
-            signals.append(Signal(page_id, source, self.now, None if math.isnan(at) else at, stale))
-            if number % LIMITS.judged_at_once == 0:
-                yield
-        return signals

@@ -134,25 +134,14 @@ def walk_index(schedule: PollSchedule, index: File, reading: PollReading, now: f
 
 def _child(index: File, reading: PollReading, url: str, stamp: int, at: float) -> File:
     """A file that an index lists. Where a stranger answered for the index, the child may speak for that one alone."""
-    stranger, host = reading.answered_by, host_of_target(url)
-    speaks_for = (
-        (stranger,)
-        if stranger
-        else tuple(dict.fromkeys((index.host, *index.speaks_for)))[: SCHEDULE_LIMITS.max_spoken_for]
-    )
-    given = index.origin is Origin.CONFIG and stranger is None
-    return File(
-        url,
-        Source.SITEMAP,
-        host,
-        Origin.CONFIG if given else Origin.INDEX,
-        speaks_for,
-        index.url,
-        index.depth + 1,
-        planter=index.planter,
-        next_poll=at,
-        stamp=stamp,
-    )
+    stranger, origin = reading.answered_by, Origin.INDEX
+    speaks_for = (stranger,) if stranger else tuple(dict.fromkeys((index.host, *index.speaks_for)))
+    if index.origin is Origin.CONFIG and stranger is None:
+        origin = Origin.CONFIG
+    file = File(url, Source.SITEMAP, host_of_target(url), origin, speaks_for[: SCHEDULE_LIMITS.max_spoken_for])
+    file.parent, file.depth, file.planter = index.url, index.depth + 1, index.planter
+    file.next_poll, file.stamp = at, stamp
+    return file
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,21 +278,23 @@ class PolledSources:
         return site_of(host) in self._given_sites or any(self._has_pages(name) for name in names)
 
     def _wants(self, file: File) -> bool:
-        match file.origin:
-            case Origin.CONFIG:
-                given = {*self._settings.given_sitemaps, *self._settings.given_feeds}
-                return file.url in given or file.parent is not None
-            case Origin.PAGE:
-                return self._settings.find_feeds
-            case _:
-                return self._settings.find_sitemaps
+        if file.origin is Origin.CONFIG:
+            given = {*self._settings.given_sitemaps, *self._settings.given_feeds}
+            return file.url in given or file.parent is not None
+        return self._settings.find_feeds if file.origin is Origin.PAGE else self._settings.find_sitemaps
 
     def watch_given(self, now: float, wanted: Callable[[str], bool] = lambda _: True) -> Sequence[Poll]:
         """Watch what the settings name on hosts that are wanted; the files that are new."""
         given = [(url, Source.SITEMAP) for url in self._settings.given_sitemaps]
         given += [(url, Source.FEED) for url in self._settings.given_feeds]
         files = [File(url, source, host_of(url), Origin.CONFIG, next_poll=now) for url, source in given]
-        return self._watch([file for file in files + self._first_guesses(now) if wanted(file.host)])
+        if self._settings.find_sitemaps:
+            # Of each site of which nothing is watched yet the usual one: its poll has robots.txt read first.
+            watches = self.schedule.budgets.watches
+            origins = dict.fromkeys(origin_of(site) for site in self._settings.sites if not watches(host_of(site)))
+            guesses = [f"{origin}/sitemap.xml" for origin in origins]
+            files += [File(url, Source.SITEMAP, host_of(url), Origin.GUESS, next_poll=now) for url in guesses]
+        return self._watch([file for file in files if wanted(file.host)])
 
     def unwatch(self, hosts: Container[str]) -> int:
         """Watch no file on these hosts any more; how many are left because they are being polled."""
@@ -312,13 +303,6 @@ class PolledSources:
         for url in set(found).difference(polled):
             self.schedule.remove(url)
         return len(polled)
-
-    def _first_guesses(self, now: float) -> list[File]:
-        """The usual sitemap of each site of which nothing is watched yet: its poll has robots.txt read first."""
-        watches = self.schedule.budgets.watches
-        origins = dict.fromkeys(origin_of(site) for site in self._settings.sites if not watches(host_of(site)))
-        urls = [f"{origin}/sitemap.xml" for origin in origins] if self._settings.find_sitemaps else []
-        return [File(url, Source.SITEMAP, host_of(url), Origin.GUESS, next_poll=now) for url in urls]
 
     def found(
         self, robots_url: str, sitemaps: Sequence[str], now: float, answered: str | None = None
@@ -464,7 +448,9 @@ class PolledSources:
     def _compared(
         self, file: File, listed: ListedFile, difference: ListingDifference, kind: Source, now: float
     ) -> Slices[Finding]:
-        known = Known(self.pages, self._last_success, self._delay(kind), self._gone)
+        delay = self._settings.delay
+        delay = delay.get(kind, 0.0) if isinstance(delay, dict) else delay
+        known = Known(self.pages, self._last_success, delay, self._gone)
 
         def source_of(moved: int, of: int) -> Source:
             if kind is not Source.SITEMAP:
@@ -513,10 +499,6 @@ class PolledSources:
             topic=reading.topic,
             summary=_summary(finding, listed, useful, len(signals) - useful),
         )
-
-    def _delay(self, source: Source) -> float:
-        delay = self._settings.delay
-        return delay.get(source, 0.0) if isinstance(delay, dict) else delay
 
     def _unheard(self, finding: Finding) -> Slices[tuple[list[Signal], int]]:
         """The signals that another file has not given before with the very same time, and how many are not stale."""
@@ -574,12 +556,7 @@ def _exported(files: Sequence[File]) -> Slices[list[Poll]]:
 
 
 def _summary(finding: Finding, listed: ListedFile, useful: int, stale: int) -> str:
-    parts = {
-        "entries": len(listed.keys),
-        "ours": len(finding.pages),
-        "moved": finding.moved,
-        "new": finding.new,
-    }
+    parts = {"entries": len(listed.keys), "ours": len(finding.pages), "moved": finding.moved, "new": finding.new}
     parts |= {"signals": useful, "stale": stale, "discarded": finding.discarded, "foreign": listed.foreign}
     text = " ".join(f"{name}={count}" for name, count in parts.items() if count)
     return f"{text} site event" if finding.is_event else text or "empty"

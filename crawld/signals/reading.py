@@ -89,7 +89,8 @@ def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
         listing = read_sitemap(outcome.body, outcome.url, now)
     except UnreadableError as error:
         return PollReading(trouble=str(error), size=len(outcome.body))
-    stranger = _stranger(polled.url, outcome.url)
+    answered = host_of(outcome.url)
+    stranger = None if site_of(answered) == site_of(host_of(polled.url)) else answered  # of another site
     own = site_of(host_of(polled.url)) if polled.others else None
     listed = _columns(listing, polled.hosts if stranger is None else frozenset({stranger}), polled.scope, own)
     hubs, topic = links_of_header(outcome.headers.get("link", ""), outcome.url)
@@ -106,12 +107,6 @@ def read_answer(polled: Polled, outcome: Outcome, now: float) -> PollReading:
         last_modified=_validator(outcome.headers.get("last-modified")),
         size=len(outcome.body),
     )
-
-
-def _stranger(asked: str, answered: str) -> str | None:
-    """The host that answered, where it is of another site than the one that was asked."""
-    host = host_of(answered)
-    return None if site_of(host) == site_of(host_of(asked)) else host
 
 
 def _validator(value: str | None) -> str | None:

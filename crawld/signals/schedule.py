@@ -235,11 +235,7 @@ class Budgets:
 
     def room_for_feeds(self, planter: str) -> int:
         """Returns how many feeds a host may still have found by links in its pages."""
-        return (
-            LIMITS.max_feeds_per_host - self._tallies[planter].feeds
-            if planter in self._tallies
-            else LIMITS.max_feeds_per_host
-        )
+        return LIMITS.max_feeds_per_host - (self._tallies[planter].feeds if planter in self._tallies else 0)
 
     def has_room(self, file: File) -> bool:
         """Tells whether the host that plants the file may do so. What the settings name may lie on any host."""
@@ -248,24 +244,16 @@ class Budgets:
         tally = self._tallies.get(file.planter)
         if tally is None:
             return True
-        if tally.files >= LIMITS.max_planted or (
-            file.origin is Origin.PAGE and tally.feeds >= LIMITS.max_feeds_per_host
-        ):
+        feeds = tally.feeds if file.origin is Origin.PAGE else 0
+        if tally.files >= LIMITS.max_planted or feeds >= LIMITS.max_feeds_per_host:
             return False
         if file.origin is Origin.CONFIG or site_of(file.host) == site_of(file.planter):
             return True
         known = file.host in tally.others or len(tally.others) < LIMITS.max_other_hosts
         return known and tally.elsewhere < LIMITS.max_planted_elsewhere
 
-    def add(self, file: File) -> None:
-        """Count a file for the host that planted it."""
-        self._count(file, 1)
-
-    def remove(self, file: File) -> None:
-        """Count a file no longer."""
-        self._count(file, -1)
-
-    def _count(self, file: File, step: int) -> None:
+    def count(self, file: File, step: int) -> None:
+        """Count a file for the host that planted it (1), or no longer (-1)."""
         tally = self._tallies.setdefault(file.planter, _Tally())
         self._files += step
         self._on_host[file.host] += step
@@ -279,13 +267,10 @@ class Budgets:
             if not tally.others[file.host]:
                 del tally.others[file.host]
         tally.entries += step * file.entries
-        self._remember(tally, step * len(file.baseline))
+        tally.remembered += step * len(file.baseline)
+        self._remembered += step * len(file.baseline)
         if not tally.files:
             del self._tallies[file.planter]
-
-    def _remember(self, tally: _Tally, size: int) -> None:
-        tally.remembered += size
-        self._remembered += size
 
     def entries(self, planter: str) -> int:
         """Returns how many pages the files list that a host planted."""
@@ -302,7 +287,8 @@ class Budgets:
         fits = self._remembered + more <= LIMITS.max_remembered_bytes
         if more > 0 and not (fits and tally.remembered + more <= LIMITS.max_remembered_bytes_per_planter):
             return False
-        self._remember(tally, more)
+        tally.remembered += more
+        self._remembered += more
         file.baseline = baseline
         return True
 
@@ -390,11 +376,9 @@ class PollRotation:
             del self._awake[planter]
             file = self._first_due(planter, now)
             if file is None:
-                times = [
-                    max(lane.entries[0][0], lane.rests_until) for lane in self._lanes[planter].values() if lane.entries
-                ]
-                if times:
-                    self._wake(planter, min(times))
+                lanes = (lane for lane in self._lanes[planter].values() if lane.entries)
+                at = min((max(lane.entries[0][0], lane.rests_until) for lane in lanes), default=math.inf)
+                self._wake(planter, at)
                 continue
             self._awake[planter] = None
             offered += 1
@@ -407,13 +391,9 @@ class PollRotation:
             lane = lanes[host]
             while lane.entries and self._planned(*lane.entries[0]) is None:
                 heapq.heappop(lane.entries)
-            if (
-                lane.entries
-                and max(lane.entries[0][0], lane.rests_until) <= now
-                and (file := self._planned(*lane.entries[0]))
-            ):
+            if lane.entries and max(lane.entries[0][0], lane.rests_until) <= now:
                 lanes[host] = lanes.pop(host)
-                return file
+                return self._planned(*lane.entries[0])
         return None
 
 
@@ -449,7 +429,7 @@ class PollSchedule:
         if file.url in self._files or not self.budgets.has_room(file):
             return False
         self._files[file.url] = file
-        self.budgets.add(file)
+        self.budgets.count(file, 1)
         self._exploring.join(file)
         self._preferred.join(file)
         if file.parent is not None:
@@ -462,7 +442,7 @@ class PollSchedule:
         file = self._files.pop(url, None)
         if file is None:
             return
-        self.budgets.remove(file)
+        self.budgets.count(file, -1)
         self._exploring.leave(file)
         self._preferred.leave(file)
         self._under_way.discard(url)

@@ -43,9 +43,6 @@ class WebsubLimits:
 LIMITS = WebsubLimits()
 
 
-_DIGESTS = ("sha1", "sha256", "sha384", "sha512")
-
-
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A feed that a hub delivered: `read(now)` reads it; it can run in a worker."""
@@ -77,12 +74,9 @@ class Subscriptions:
     def subscribe(self, url: str, hubs: Sequence[str], topic: str | None, now: float) -> Request | None:
         """The request to send where a poll of the feed at `url` found hubs; None where there is nothing to ask."""
         file = self._sources.schedule.get(url)
-        if (
-            file is None
-            or not hubs
-            or now < file.hub_asked_at + LIMITS.ask_again
-            or now < file.hub_until - LIMITS.renew_before
-        ):
+        if file is None or not hubs:
+            return None
+        if now < max(file.hub_asked_at + LIMITS.ask_again, file.hub_until - LIMITS.renew_before):
             return None
         self._tokens()
         if not self._may_ask(file.host, host_of(hubs[0]), now):
@@ -115,10 +109,11 @@ class Subscriptions:
         self._tokens()[_token(file)] = file.url
         self._note(file)
         self._keep(Poll(file.exported(), polls=0))
+        named = base64.urlsafe_b64encode(file.url.encode()).decode().rstrip("=")
         form = {
             "hub.mode": "subscribe",
             "hub.topic": file.topic or file.url,
-            "hub.callback": f"{self._callback}/{_token(file)}.{_named(file.url)}",
+            "hub.callback": f"{self._callback}/{_token(file)}.{named}",
             "hub.lease_seconds": f"{LIMITS.lease:.0f}",
         }
         if urlsplit(file.hub or "").scheme == "https":  # a secret in the clear is none
@@ -151,7 +146,7 @@ class Subscriptions:
         status, text, wanted = acceptance(file, body, headers, now)
         if file is None or not wanted:
             return status, text, None
-        read = partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body))
+        read = partial(self._sources.reader_of(file.url), Fetched(file.url, 200, body, {}))
         return status, text, Delivery(file.url, file.host, read)
 
     def take(self, url: str, reading: PollReading, now: float) -> Slices[PollResult]:
@@ -219,10 +214,6 @@ def is_token(token: str, file: File) -> bool:
     return file.hub_secret is not None and hmac.compare_digest(token.partition(".")[0].encode(), _token(file).encode())
 
 
-def _named(url: str) -> str:
-    return base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
-
-
 def _token(file: File) -> str:
     """A name for the callback that only the hub can know."""
     secret = (file.hub_secret or "").encode()
@@ -239,7 +230,7 @@ def _seconds(text: str) -> float:
 
 def _signature_holds(header: str, secret: str, body: bytes) -> bool:
     name, _, given = header.partition("=")
-    if name not in _DIGESTS:
+    if name not in {"sha1", "sha256", "sha384", "sha512"}:
         return False
     expected = hmac.new(secret.encode(), body, name).hexdigest()
     return hmac.compare_digest(expected.encode(), given.strip().lower().encode("utf-8", "replace"))

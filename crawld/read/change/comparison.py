@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.read.change.frame import Explained, HostFrame
-from crawld.read.change.moments import timed_block
+from crawld.read.change.moments import canonical, key_of, known_keys, learnt_counts, timed_block, timely_blocks
 from crawld.read.change.place_comparison import LIMITS as PLACE_COMPARISON_LIMITS
 from crawld.read.change.place_comparison import (
     ComparedVersions,
-    Walk,
     count_words,
     followed,
     located,
     places_after,
     walk_places,
 )
-from crawld.read.change.varying import canonical, key_of, known_keys, learnt_counts, steady_text, timely_blocks
 from crawld.read.change.volatile import LIMITS as VOLATILE_LIMITS
 from crawld.read.change.volatile import (
     Doubt,
@@ -29,11 +27,12 @@ from crawld.read.change.volatile import (
     is_forgotten,
     paired,
     rested,
+    steady_text,
     variant_of,
     volatile_words,
 )
 from crawld.read.change.words import Hunk, hunks, kept_blocks, singles
-from crawld.read.page.digest import Prepared, Reading, Walked, block_length
+from crawld.read.page.digest import Prepared, Reading, block_length
 from crawld.read.page.rules import DEFAULT_RULE, DigestRule
 
 
@@ -84,7 +83,10 @@ def compare(
     known, seen = memory.digest, reading.digest
     if seen.raw == known.raw or (seen.text == known.text and seen.text is not None and rule.mode != "raw"):
         varying = learnt_counts(memory.varying, known, known, 0.0) if memory.varying else ()
-        return Comparison(changed=False, magnitude=0.0, places=_rested(memory.places), varying=varying)
+        places = (
+            tuple(place for place in map(rested, memory.places) if not is_forgotten(place)) if memory.places else ()
+        )
+        return Comparison(changed=False, magnitude=0.0, places=places, varying=varying)
     if rule.mode == "raw" or seen.text is None or known.text is None:
         reverted = version_key(seen, memory.places) in memory.seen
         return Comparison(changed=True, reverted=reverted, renewed=True, places=memory.places, varying=memory.varying)
@@ -109,13 +111,12 @@ def prepare(
         return Prepared(tuple(map(len, reading.texts)), count_words(reading.texts), {})
     versions = _versions(memory, reading, at, noise)
     walk = walk_places(versions)
-    differences = walk.differences(versions)
-    places = places_after(walk, differences, versions)
+    walk = replace(walk, places=places_after(walk, walk.differences, versions))
     for found in _found_again(memory.places, known, seen, versions.keys):
         if found is not None and not all(found[1]) and versions.affords(found[0]):
             for index in found[0]:
                 versions.words(index)
-    return versions.prepared(Walked(tuple(walk.found), tuple(walk.explained), tuple(differences), places))
+    return versions.prepared(walk)
 
 
 def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoise) -> ComparedVersions:
@@ -126,9 +127,16 @@ def _versions(memory: Memory, reading: Reading, at: float | None, noise: HostNoi
     if keys:
         old, new = canonical(known, keys), canonical(seen, keys)
         steady = tuple(map(_first_that_differs, seen.blocks, new, steady))
-        places = _at_canonical(places, known, old)
-    borrowed = _borrowed(places, noise.places) if noise.places else ()
-    return ComparedVersions(old, steady, reading, new, (places, borrowed), keys)
+        moved = {block: other for block, other in zip(known.blocks, old) if block != other}
+        places = tuple(
+            replace(place, left=moved.get(place.left, place.left), right=moved.get(place.right, place.right))
+            for place in places
+        )
+    lent = noise.places
+    if lent:  # those of the host's templates that the page has not yet learnt itself
+        proved = {(place.left, place.right) for place in places if volatile_words(place)}
+        lent = tuple(place for place in lent if (place.left, place.right) not in proved)
+    return ComparedVersions(old, steady, reading, new, (places, lent), keys)
 
 
 def _first_that_differs(block: int, varying: int, timely: int) -> int:
@@ -155,43 +163,29 @@ def noisy_keys(memory: Memory, noise: HostNoise) -> frozenset[int]:
     )
 
 
-def _at_canonical(places: Sequence[Place], known: Digest, old: Sequence[int]) -> tuple[Place, ...]:
-    """The places, between blocks as they are compared now."""
-    moved = {block: other for block, other in zip(known.blocks, old) if block != other}
-    if not moved:
-        return tuple(places)
-    return tuple(
-        replace(place, left=moved.get(place.left, place.left), right=moved.get(place.right, place.right))
-        for place in places
-    )
-
-
-def _borrowed(places: Sequence[Place], given: Sequence[Place]) -> tuple[Place, ...]:
-    """The places of the host's templates that a page has not yet learnt itself."""
-    proved = {(place.left, place.right) for place in places if volatile_words(place)}
-    return tuple(place for place in given if (place.left, place.right) not in proved)
-
-
 def _compared(
     memory: Memory, seen: Digest, versions: ComparedVersions, rule: DigestRule, frame: HostFrame | None
 ) -> Comparison:
     """Compares two versions of a page whose text is known."""
-    known = memory.digest
-    if (walked := versions.walked) is not None:
-        walk, differences = Walk(list(walked.found), list(walked.explained)), list(walked.differences)
-    else:
-        walk = walk_places(versions)
-        differences = walk.differences(versions)
-    by_frame, title, presumed = _by_frame(memory, seen, differences, frame)
-    real, old_frame, new_frame = differences, set[int](), set[int]()
-    if by_frame:
-        real = [hunk for hunk in differences if hunk not in by_frame]
+    known, walk = memory.digest, versions.walked or walk_places(versions)
+    real, old_out, new_out = list(walk.differences), set[int](), set[int]()
+    lost: tuple[int, ...] = ()
+    gained: tuple[int, ...] = ()
+    by_frame, presumed = set[Hunk](), False
+    if frame is not None and real:
+        by_frame, (lost, gained), presumed = _by_frame(memory, seen, real, frame)
         for hunk in by_frame:
-            old_frame.update(range(hunk.old_from, hunk.old_to))
-            new_frame.update(range(hunk.new_from, hunk.new_to))
+            old_out.update(range(hunk.old_from, hunk.old_to))
+            new_out.update(range(hunk.new_from, hunk.new_to))
+        lost += tuple(known.blocks[index] for index in sorted(old_out) if index or not lost)
+        gained += tuple(seen.blocks[index] for index in sorted(new_out) if index or not gained)
+        real = [hunk for hunk in real if hunk not in by_frame]
+    for before, now in walk.explained:
+        old_out.update(before)
+        new_out.update(now)
     magnitude = share_changed(
-        [block for index, block in walk.rest(versions.old, old=True) if index not in old_frame],
-        [block for index, block in walk.rest(versions.new, old=False) if index not in new_frame],
+        [block for index, block in enumerate(versions.old) if index not in old_out] if old_out else versions.old,
+        [block for index, block in enumerate(versions.new) if index not in new_out] if new_out else versions.new,
     )
     small = bool(real) and magnitude < rule.min_change
     changed = bool(real) and not small
@@ -199,32 +193,30 @@ def _compared(
         changed=changed,
         magnitude=magnitude,
         reverted=changed and version_key(seen, memory.places) in memory.seen,
-        lost=title[0] + tuple(known.blocks[index] for index in sorted(old_frame) if index or not title[0]),
-        gained=title[1] + tuple(seen.blocks[index] for index in sorted(new_frame) if index or not title[1]),
+        lost=lost,
+        gained=gained,
         renewed=True,
         kept=small,
         presumed=presumed and not changed,
-        places=walked.places if walked and not by_frame else places_after(walk, real, versions),
+        places=places_after(walk, real, versions) if walk.places is None or by_frame else walk.places,
     )
 
 
 def _by_frame(
-    memory: Memory, seen: Digest, differences: list[Hunk], frame: HostFrame | None
+    memory: Memory, seen: Digest, differences: list[Hunk], frame: HostFrame
 ) -> tuple[set[Hunk], tuple[tuple[int, ...], tuple[int, ...]], bool]:
     """The differences that are the site's, the words of the title among them, and whether any is only presumed to be.
 
     A difference of the title is told apart from what differs below it: `differences` is changed so.
     """
-    nothing: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-    if frame is None or not differences:
-        return set(), nothing, False
     known = memory.digest
     titled = bool(known.title and seen.title)
-    if titled:
-        _split_title(differences)
+    first = differences[0]
+    if titled and first.old_from == first.new_from == 0 and min(first.old_to, first.new_to) > 0 and first != TITLE_HUNK:
+        differences[:1] = [TITLE_HUNK, Hunk(1, first.old_to, 1, first.new_to)]
     view = frame.view(memory.page_id, known, seen)
     found: dict[Hunk, Explained] = {}
-    title = nothing
+    title: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     for hunk in differences:
         if titled and hunk == TITLE_HUNK:
             found[hunk], title = view.explains_title()
@@ -233,21 +225,17 @@ def _by_frame(
     return {hunk for hunk, how in found.items() if how}, title, Explained.PRESUMED in found.values()
 
 
-def _split_title(differences: list[Hunk]) -> None:
-    first = differences[0]
-    if first.old_from == first.new_from == 0 and first.old_to > 0 and first.new_to > 0 and first != TITLE_HUNK:
-        rest = Hunk(1, first.old_to, 1, first.new_to)
-        differences[:1] = [TITLE_HUNK, rest]
-
-
 def share_changed(before: Sequence[int], after: Sequence[int]) -> float:
     """Share of the text that differs, 0–1: one minus the Jaccard share of the blocks, each weighing its length.
 
     A mere change of order is 0.
     """
     old, new = Counter(before), Counter(after)
-    either = sum(block_length(block) * count for block, count in (old | new).items())
-    both = sum(block_length(block) * count for block, count in (old & new).items())
+    either = both = 0.0
+    for block, count in (old | new).items():
+        length = block_length(block)
+        either += length * count
+        both += length * min(old[block], new[block])
     return 1.0 - both / either if either else 0.0
 
 
@@ -275,7 +263,7 @@ def remember(memory: Memory, digest: Digest, comparison: Comparison, at: float) 
         kept = replace(memory, fetched_at=at, streak=0, places=comparison.places, varying=comparison.varying)
         return replace(kept, digest=digest) if comparison.renewed else kept
     key = version_key(memory.digest, memory.places)
-    seen = (key, *(other for other in memory.seen if other != key))[: LIMITS.versions_seen]
+    seen = tuple(dict.fromkeys((key, *memory.seen)))[: LIMITS.versions_seen]
     after = replace(memory, fetched_at=at, digest=digest, streak=memory.streak + 1, seen=seen)
     return replace(after, places=comparison.places, varying=comparison.varying)
 
@@ -358,7 +346,3 @@ def compared_blocks(reading: Reading, memory: Memory, frame: HostFrame | None = 
             left_out.update(span[1:])
     framed = [False] * len(blocks) if frame is None else frame.left_out(memory.page_id, reading.digest)
     return [text for at, text in enumerate(texts) if at not in left_out and not framed[at]]
-
-
-def _rested(places: Sequence[Place]) -> tuple[Place, ...]:
-    return tuple(place for place in map(rested, places) if not is_forgotten(place)) if places else ()

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from crawld.model.crawl import Digest, HostNoise, Memory, Place
 from crawld.model.host import FrameChange
+from crawld.read.change.moments import LIMITS as MOMENTS_LIMITS
+from crawld.read.change.moments import key_of, keys_of
 from crawld.read.change.place_comparison import END, START
-from crawld.read.change.varying import LIMITS as VARYING_LIMITS
-from crawld.read.change.varying import key_of, keys_of
 from crawld.read.change.volatile import lent, times_varied, varying_blocks, was_paired
 from crawld.read.change.words import Hunk
 from crawld.read.page.digest import block_length
@@ -165,7 +165,7 @@ class HostFrame:
             blocks = (k for k, pages in self._varied.items() if _is_share(pages, self._stayed.get(k, stayed)))
             places = (lent(one.place) for one in self._places.values() if _is_share(one.differed, one.agreed))
             self._noise = HostNoise(
-                frozenset(islice(blocks, VARYING_LIMITS.max_varying)),
+                frozenset(islice(blocks, MOMENTS_LIMITS.max_varying)),
                 tuple(islice(filter(None, places), LIMITS.max_lent)),
             )
         return self._noise
@@ -224,16 +224,8 @@ class HostFrame:
     def hold(self, page_id: int, blocks: Sequence[int], url: str = "", memory: Memory | None = None) -> None:
         """Take in the blocks of a page, and what was learnt of it, as kept; the page seen longest ago first."""
         digest = memory.digest if memory is not None else EMPTY
-        self._put(
-            page_id,
-            _Seen(
-                0.0,
-                numbered(blocks, titled=bool(digest.title)),
-                part_of(url),
-                title_blocks(digest),
-                masked=masks_of(digest),
-            ),
-        )
+        own = numbered(blocks, titled=bool(digest.title))
+        self._put(page_id, _Seen(0.0, own, part_of(url), title_blocks(digest), masked=masks_of(digest)))
         if memory is not None:
             self._note_noise(page_id, memory)
 
@@ -253,15 +245,11 @@ class HostFrame:
         page = _Seen(
             at, numbered(seen.blocks, titled=bool(seen.title)), part_of(url), title_blocks(seen), steady, masks_of(seen)
         )
-        new = page.words.union(page.blocks)
+        new = old = page.words.union(page.blocks)
         if known is not None:
             old = known.words.union(known.blocks)
-        else:
-            old = (
-                title_blocks(before).union(numbered(before.blocks, titled=bool(before.title)))
-                if before is not None
-                else new
-            )
+        elif before is not None:
+            old = title_blocks(before).union(numbered(before.blocks, titled=bool(before.title)))
         self._put(page_id, page)
         if before is not None:
             self._note_steady(page_id, page)
@@ -318,25 +306,30 @@ class HostFrame:
         known = self._pages.get(page_id)
         if not before.text or not seen.text or before.text == seen.text or not (known is None or known.steady):
             return
-        if not self.view(page_id, before, seen).keeps_its_text():
-            self._turn_to(page_id, before.text, seen.text, at)
+        if self.view(page_id, before, seen).keeps_its_text():
+            return
+        turned = self._turned.setdefault(seen.text, {})
+        self._turned.move_to_end(seen.text)
+        if len(turned) < LIMITS.max_pages:
+            self._rest += LIMITS.turn_weight * (page_id not in turned)
+            turned[page_id] = (turned.get(page_id, (before.text, at))[0], at)
+        while len(self._turned) > LIMITS.max_texts:
+            _, forgotten = self._turned.popitem(last=False)
+            self._rest -= LIMITS.turn_weight * len(forgotten)
 
     def shared_edit(self, page_id: int, before: Digest, seen: Digest, at: float) -> FrameChange | None:
         """The event of the site that a changed page belongs to: an edit that at least two other pages show as well."""
-        gained = [block for block in set(seen.blocks) - set(before.blocks) if self._moved_with(block, page_id, at)]
-        if not gained:
+        moves: list[_Move] = []
+        for block in set(seen.blocks) - set(before.blocks):
+            move = self._gained.get(block)
+            if move is None or at - move.at > LIMITS.error_seconds:
+                continue
+            if len(move.pages - {page_id}) >= LIMITS.turned_by:
+                moves.append(move)
+        if not moves:
             return None
-        moves = [self._gained[block] for block in gained]
         pages = len(set().union(*(move.pages for move in moves)) | {page_id})
-        return FrameChange(self.name, min(move.at for move in moves), at, pages, 0, len(gained), kind="content")
-
-    def _moved_with(self, block: int, page_id: int, at: float) -> bool:
-        move = self._gained.get(block)
-        return (
-            move is not None
-            and at - move.at <= LIMITS.error_seconds
-            and len(move.pages - {page_id}) >= LIMITS.turned_by
-        )
+        return FrameChange(self.name, min(move.at for move in moves), at, pages, 0, len(moves), kind="content")
 
     def changed(self, page_id: int, lost: Sequence[int], gained: Sequence[int], at: float) -> FrameChange | None:
         """Note a difference of the frame that a page showed: the event it belongs to, once two pages showed it."""
@@ -351,17 +344,6 @@ class HostFrame:
             return None
         return FrameChange(self.name, event.first_at, at, len(event.pages), len(event.lost), len(event.gained))
 
-    def _turn_to(self, page_id: int, before: bytes, text: bytes, at: float) -> None:
-        turned = self._turned.setdefault(text, {})
-        self._turned.move_to_end(text)
-        if len(turned) < LIMITS.max_pages:
-            self._rest += LIMITS.turn_weight * (page_id not in turned)
-            turned.setdefault(page_id, (before, at))
-            turned[page_id] = (turned[page_id][0], at)
-        while len(self._turned) > LIMITS.max_texts:
-            _, forgotten = self._turned.popitem(last=False)
-            self._rest -= LIMITS.turn_weight * len(forgotten)
-
     def _put(self, page_id: int, page: _Seen) -> None:
         known = self._pages.get(page_id)
         if known is not None and (known.blocks, known.part, known.words) == (page.blocks, page.part, page.words):
@@ -369,7 +351,7 @@ class HostFrame:
             self._pages.move_to_end(page_id)
             return
         if known is not None:
-            self._drop(page_id)
+            self._count(self._pages.pop(page_id), -1)
         self._pages[page_id] = page
         self._count(page, 1)
         while len(self._pages) > LIMITS.max_pages or (
@@ -377,10 +359,7 @@ class HostFrame:
         ):
             oldest = next(iter(self._pages))
             self._forget_noise(oldest)
-            self._drop(oldest)
-
-    def _drop(self, page_id: int) -> None:
-        self._count(self._pages.pop(page_id), -1)
+            self._count(self._pages.pop(oldest), -1)
 
     def _count(self, page: _Seen, step: int) -> None:
         """Count a page in, or out."""

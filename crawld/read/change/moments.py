@@ -7,15 +7,16 @@ that holds an expression differed in nothing else again and again, the block is 
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import IntEnum
 from functools import lru_cache
-from itertools import accumulate
 from typing import ClassVar
 from zlib import crc32
 
+from crawld.model.crawl import Digest
 from crawld.model.units import DAY
 from crawld.read.page.rules import compile_linear
 
@@ -39,6 +40,11 @@ class MomentsLimits:
     min_share: float = 0.01
     """A shown time moves on once per unit: within a hundredth of the unit it hardly does, and a difference is an
     edit."""
+    max_varying: int = 256
+    enough: int = 2
+    """After so many differences a block is known to vary."""
+    max_rest: int = 60
+    """Visits without a difference after which it is ordinary text again."""
 
 
 LIMITS = MomentsLimits()
@@ -169,13 +175,7 @@ class Moment(IntEnum):
 
 def names_a_time(text: str) -> bool:
     """Tells whether there may be an expression of time in a text."""
-    return next_time(text.encode("utf-8", "replace"), 0) is not None
-
-
-def next_time(text: bytes, at: int) -> int | None:
-    """Finds the next possible expression of time in a UTF-8 text."""
-    match = TimeGrammar.may_match.search(text, at)
-    return None if match is None else int(match.start())
+    return TimeGrammar.may_match.search(text.encode("utf-8", "replace")) is not None
 
 
 def timed_block(text: str, at: float) -> tuple[str, tuple[int, ...]] | None:
@@ -231,12 +231,17 @@ def _expressions(texts: Sequence[str]) -> Iterator[tuple[int, list[re.Match[str]
 
     The quick pattern reads all blocks as one, since each call of it takes longer than to read a line.
     """
-    plain = [text if text.isascii() else _plain(text) for text in texts]
-    whole = [text.encode("utf-8", "replace") if len(text) <= LIMITS.max_block else b"" for text in plain]
-    starts = list(accumulate((len(text) + 1 for text in whole), initial=0))
+    plain: list[str] = []
+    whole: list[bytes] = []
+    starts = [0]
+    for text in texts:
+        plain.append(text if text.isascii() else _plain(text))
+        whole.append(plain[-1].encode("utf-8", "replace") if len(text) <= LIMITS.max_block else b"")
+        starts.append(starts[-1] + len(whole[-1]) + 1)
     data = b"\n".join(whole)
     index, found, misses, looked_at = -1, list[re.Match[str]](), 0, 0
-    while (place := next_time(data, looked_at)) is not None:
+    while (quick := TimeGrammar.may_match.search(data, looked_at)) is not None:
+        place = quick.start()
         if place >= starts[index + 1]:
             if index >= 0:
                 yield index, found
@@ -355,3 +360,92 @@ def _moved_with_time(before: int, after: int, elapsed: float) -> bool:
     moved = elapsed if kind == Moment.AGE else -elapsed
     expected, shown = (before >> 7) + moved, after >> 7
     return expected - other <= shown <= expected + max(unit, other)
+
+
+# -- blocks of which only the times and counters differ --------------------------------------------------------------
+
+_KEY = (1 << 48) - 1
+
+
+def key_of(number: int) -> int:
+    """A block without its times and counters, as it is remembered."""
+    return number >> 8 & _KEY
+
+
+def keys_of(varying: Sequence[int]) -> set[int]:
+    """All blocks that differed lately."""
+    return {one & _KEY for one in varying}
+
+
+def known_keys(varying: Sequence[int]) -> set[int]:
+    """The blocks that differed so often that they are known to vary."""
+    return {one & _KEY for one in varying if one >> 48 & 15 >= LIMITS.enough}
+
+
+def canonical(digest: Digest, keys: Container[int]) -> tuple[int, ...]:
+    """The blocks of a version, where those that vary count without their times and counters."""
+    found = [(index, number) for index, number, _ in digest.times if key_of(number) in keys]
+    if not found:
+        return digest.blocks
+    blocks = list(digest.blocks)
+    for index, number in found:
+        blocks[index] = number
+    return tuple(blocks)
+
+
+def timely_blocks(known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
+    """The blocks seen, where those whose expressions of time only moved with time count as those known."""
+    if not known.times or not seen.times:
+        return seen.blocks
+    blocks = list(seen.blocks)
+    for (before, old), (index, moments), _ in _pairs(known, seen):
+        if consistent(old, moments, elapsed):
+            blocks[index] = known.blocks[before]
+    return tuple(blocks)
+
+
+def _pairs(known: Digest, seen: Digest) -> list[tuple[tuple[int, tuple[int, ...]], tuple[int, tuple[int, ...]], int]]:
+    """Blocks of both versions that are the same but for their times and counters, in order."""
+    waiting: dict[int, deque[tuple[int, tuple[int, ...]]]] = {}
+    for index, number, moments in known.times:
+        waiting.setdefault(number, deque()).append((index, moments))
+    found = []
+    for index, number, moments in seen.times:
+        if queue := waiting.get(number):
+            found.append((queue.popleft(), (index, moments), number))
+    return found
+
+
+def learnt_counts(varying: Sequence[int], known: Digest, seen: Digest, elapsed: float) -> tuple[int, ...]:
+    """Counts to remember after a visit, those that differ most often first."""
+    if not varying and not (known.times and seen.times):
+        return ()
+    differing = {
+        key_of(number)
+        for (_, old), (_, moments), number in _pairs(known, seen)
+        if len(old) == len(moments) and not consistent(old, moments, elapsed)
+    }
+    counts, rests = {}, {}
+    for one in varying:
+        key = one & _KEY
+        counts[key], rests[key] = one >> 48 & 15, (one >> 52 & 255) + 1
+    for key in differing:
+        counts[key], rests[key] = min(counts.get(key, 0) + 1, 15), 0
+    for before, after in _edited(known, seen):
+        if (count := counts.get(before, 0)) > counts.get(after, 0):
+            counts[after], rests[after] = count, 0
+    kept = sorted((key for key in counts if rests[key] <= LIMITS.max_rest), key=lambda key: (-counts[key], key))
+    return tuple(key | counts[key] << 48 | rests[key] << 52 for key in kept[: LIMITS.max_varying])
+
+
+def _edited(known: Digest, seen: Digest) -> Iterator[tuple[int, int]]:
+    """Blocks whose words were edited beside their times and counters: what is known of these stays."""
+    old, new = {number for _, number, _ in known.times}, {number for _, number, _ in seen.times}
+    if old == new:
+        return
+    gone = [(tuple(one & 7 for one in moments), number) for _, number, moments in known.times if number not in new]
+    for _, number, moments in seen.times:
+        kinds = tuple(one & 7 for one in moments)
+        if number not in old and (before := next((one for one in gone if one[0] == kinds), None)) is not None:
+            gone.remove(before)
+            yield key_of(before[1]), key_of(number)

@@ -163,12 +163,7 @@ def widened(place: Place, words: Callable[[int], Words], span: range, length: in
     else:
         blocks = (*more[:before], *place.blocks, *more[before:])
     return replace(
-        place,
-        blocks=blocks,
-        fewest=place.fewest + len(more),
-        most=place.most + len(more),
-        common=(),
-        adrift=adrift,
+        place, blocks=blocks, fewest=place.fewest + len(more), most=place.most + len(more), common=(), adrift=adrift
     ), wider
 
 
@@ -178,8 +173,10 @@ def joined(place: Place, other: Place) -> Place | None:
         blocks = (*place.blocks, *other.blocks)
         still = min(place.still, other.still)
         both = Place(0, 0, blocks, len(blocks), len(blocks), (), still)
-        known = next((one for one, beside in ((place, other), (other, place)) if _only_varies(one, beside)), both)
-        return replace(both, variants=known.variants, fresh=known.fresh, agreed=known.agreed)
+        for one, beside in ((place, other), (other, place)):  # the variants of one, which are few, are those of both
+            if has_few_variants(one) and not any(varied_of(word) for block in beside.blocks for word in block):
+                return replace(both, variants=one.variants, fresh=one.fresh, agreed=one.agreed)
+        return both
     first, second = (one.blocks[0][0] if one.fewest < one.most else _as_gap(one) for one in (place, other))
     if not varied_of(first) or not varied_of(second):
         return None
@@ -187,11 +184,6 @@ def joined(place: Place, other: Place) -> Place | None:
     blocks = ((gap(fewest, most, (first, second)),),)
     still = min(place.still, other.still)
     return Place(0, 0, blocks, place.fewest + other.fewest, place.most + other.most, (), still)
-
-
-def _only_varies(place: Place, beside: Place) -> bool:
-    """Tells whether the variants of a place, which are few, are those of both: nothing has varied in the other."""
-    return has_few_variants(place) and not any(varied_of(word) for block in beside.blocks for word in block)
 
 
 def _as_gap(place: Place) -> int:
@@ -227,7 +219,8 @@ def new_place(version: ComparedVersion, within: range) -> tuple[Place, range] | 
         count += 1 + len(patterns[-1])
         if count > LIMITS.max_place_words:
             return None
-    left, right = _edges(blocks, found)
+    left = blocks[found.start - 1] if found.start else START
+    right = blocks[found.stop] if found.stop < len(blocks) else END
     return Place(left, right, tuple(patterns), len(found), len(found)), found
 
 
@@ -246,11 +239,6 @@ def _widened(blocks: Sequence[int], single: Set[int], within: range) -> range | 
     else:
         return None
     return range(start, stop)
-
-
-def _edges(blocks: Sequence[int], within: range) -> tuple[int, int]:
-    left = blocks[within.start - 1] if within.start else START
-    return left, blocks[within.stop] if within.stop < len(blocks) else END
 
 
 class ComparedVersions:
@@ -272,6 +260,8 @@ class ComparedVersions:
         self.old, self.new, self.blocks, self.keys = old, new, blocks, keys
         self.places, self.lent = places
         self._texts, self._prepared = reading.texts, reading.prepared
+        self.walked = None if reading.prepared is None else reading.prepared.walked
+        """Result of the walk that was made where the texts are."""
         self.taken_apart: dict[int, tuple[int, ...]] = {}
         """The words of the blocks that were asked for."""
         self.lengths = len(old), len(new)
@@ -307,27 +297,16 @@ class ComparedVersions:
     def words(self, at: int) -> tuple[int, ...]:
         """The words of a block of the newer version; one word where it is longer than is taken apart in a visit."""
         words = self.taken_apart.get(at)
-        if words is None:
-            words = self.taken_apart[at] = self._words(at)
+        if words is None and self._prepared is not None:
+            words = self._prepared.words.get(at)
+        elif words is None and len(self._texts[at]) <= LIMITS.max_letters:
+            words = tuple(words_of(self._texts[at]))
+        self.taken_apart[at] = words = (self.new[at] >> 8 & 0xFFFF_FFFF,) if words is None else words
         return words
-
-    def _words(self, at: int) -> tuple[int, ...]:
-        if self._prepared is not None and at in self._prepared.words:
-            return self._prepared.words[at]
-        if self._prepared is not None or len(self._texts[at]) > LIMITS.max_letters:
-            return (self.new[at] >> 8 & 0xFFFF_FFFF,)
-        return tuple(words_of(self._texts[at]))
 
     def count(self) -> int:
         """About how many words the newer version has."""
-        if self._prepared is not None:
-            return self._prepared.count
-        return count_words(self._texts)
-
-    @property
-    def walked(self) -> Walked | None:
-        """Result of the walk that was made where the texts are."""
-        return None if self._prepared is None else self._prepared.walked
+        return count_words(self._texts) if self._prepared is None else self._prepared.count
 
     def prepared(self, walked: Walked) -> Prepared:
         """Keeps what another comparison of these versions needs of the texts: the words asked for until now."""
@@ -339,27 +318,13 @@ def count_words(texts: Sequence[str]) -> int:
     return sum(text.count(" ") + 1 for text in texts)
 
 
-@dataclass(slots=True)
-class Walk:
-    """The places found again: each with where it lies now, and those whose difference is explained."""
-
-    found: list[tuple[Place, range]]
-    explained: list[tuple[range, range]]  # in the old and in the new version
-
-    def rest(self, blocks: Sequence[int], *, old: bool) -> list[tuple[int, int]]:
-        """The blocks outside explained places, with their indices."""
-        if not self.explained:
-            return list(enumerate(blocks))
-        inside = {at for ranges in self.explained for at in ranges[0 if old else 1]}
-        return [(at, block) for at, block in enumerate(blocks) if at not in inside]
-
-    def differences(self, versions: ComparedVersions) -> list[Hunk]:
-        """Differences outside explained places."""
-        if not self.explained:
-            return versions.hunks
-        old_at, old = _with_marks(versions.old, [pair[0] for pair in self.explained])
-        new_at, new = _with_marks(versions.new, [pair[1] for pair in self.explained])
-        return [Hunk(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in hunks(old, new)]
+def _differences(versions: ComparedVersions, explained: Sequence[tuple[range, range]]) -> list[Hunk]:
+    """Differences outside explained places."""
+    if not explained:
+        return versions.hunks
+    old_at, old = _with_marks(versions.old, [pair[0] for pair in explained])
+    new_at, new = _with_marks(versions.new, [pair[1] for pair in explained])
+    return [Hunk(old_at[a], old_at[b], new_at[c], new_at[d]) for a, b, c, d in hunks(old, new)]
 
 
 def _with_marks(blocks: Sequence[int], ranges: Sequence[range]) -> tuple[list[int], list[int]]:
@@ -386,21 +351,26 @@ def _with_marks(blocks: Sequence[int], ranges: Sequence[range]) -> tuple[list[in
     return [*indices, len(blocks)], marked
 
 
-def walk_places(versions: ComparedVersions) -> Walk:
+def walk_places(versions: ComparedVersions) -> Walked:
     """Find the places again, and learn from what stands in them now.
 
     A place that the host lends is the page's once it explains a difference.
     """
-    walk = Walk([], [])
+    if not versions.places and not versions.lent:
+        return Walked((), (), tuple(versions.hunks))
+    again: list[tuple[Place, range]] = []
+    explained_at: list[tuple[range, range]] = []
     found = []
-    where = singles(versions.old) if versions.places or versions.lent else {}
+    where = singles(versions.old)
     lent = set(map(id, versions.lent))
     for place in (*versions.lent, *versions.places):
         before = located(place, versions.old, where)
         now = None if before is None else followed(place, before, versions.lengths, versions.kept)
-        if before is not None and place.fewest < place.most and (now is None or _is_loose_end(place, before, versions)):
-            stretch = _between_kept(before, versions)
-            now = now if stretch is None else stretch
+        if before is not None and place.fewest < place.most:
+            stays = has_few_variants(place) or (_stays(before.start - 1, versions) and _stays(before.stop, versions))
+            if now is None or not stays:  # nothing tells where a place of many variants ends
+                stretch = _between_kept(before, versions)
+                now = now if stretch is None else stretch
         if now is not None and before is not None:
             found.append((now, before, place))
     found.sort(key=lambda one: (one[0].start, id(one[2]) not in lent, one[0].stop))
@@ -418,7 +388,7 @@ def walk_places(versions: ComparedVersions) -> Walk:
             if borrowed:
                 continue
             end, old_end = ends
-            walk.found.append(_grown(rested(place), versions, now))
+            again.append(_grown(rested(place), versions, now))
             continue
         place, lead, trail = trimmed(place, stood, stands)  # noqa: PLW2901
         before, now = (range(span.start + lead, span.stop - trail) for span in (before, now))  # noqa: PLW2901
@@ -432,11 +402,11 @@ def walk_places(versions: ComparedVersions) -> Walk:
         if borrowed and not explained:
             continue
         end, old_end = ends
-        walk.found.append(_grown(learnt, versions, now))
+        again.append(_grown(learnt, versions, now))
         volatile += min(volatile_words(learnt), sum(map(len, words)))
         if explained and volatile <= most:
-            walk.explained.append((before, now))
-    return walk
+            explained_at.append((before, now))
+    return Walked(tuple(again), tuple(explained_at), tuple(_differences(versions, explained_at)))
 
 
 def _grown(place: Place, versions: ComparedVersions, span: range) -> tuple[Place, range]:
@@ -479,89 +449,75 @@ def _between_kept(before: range, versions: ComparedVersions) -> range | None:
     return range(left, right) if left is not None and right is not None and left <= right else None
 
 
-def _is_loose_end(place: Place, before: range, versions: ComparedVersions) -> bool:
-    """Tells whether a block beside a place of many variants did not stay, so that nothing tells where it ends."""
-    return not has_few_variants(place) and not (_stays(before.start - 1, versions) and _stays(before.stop, versions))
-
-
 def _stays(at: int, versions: ComparedVersions) -> bool:
     """Tells whether the block at an index of the old version, or the edge of the page, is kept."""
     return at in versions.kept or not 0 <= at < len(versions.old)
 
 
-def places_after(walk: Walk, real: Sequence[Hunk], versions: ComparedVersions) -> tuple[Place, ...]:
+def places_after(walk: Walked, real: Sequence[Hunk], versions: ComparedVersions) -> tuple[Place, ...]:
     """Returns the places to remember: those found again, and one for every new difference."""
-    blocks = versions.blocks
-    total = sum(map(block_length, blocks)) or 1.0
-    found = list(walk.found)
-    taken, made_new, patterns = _Taken(len(blocks)), 0, patterns_of(place for place, _ in found)
+    blocks, found, made_new = versions.blocks, list(walk.found), 0
+    patterns = patterns_of(place for place, _ in found) if found else {}
+    taken = bytearray(2 * len(blocks) + 2)
     for _, span in found:
-        taken.add(span)
+        _take(taken, span)
+    total = sum(map(block_length, blocks)) or 1.0
     for stretch, moved in _stretches(real, versions):
         within = stretch
-        if not moved and taken.meets(within):
-            continue  # it lies in a place that has learnt from it
-        met = [one for one in found if within.start < one[1].stop and one[1].start < within.stop] if moved else []
-        if met and (not moved or any(span.start <= within.start and within.stop <= span.stop for _, span in met)):
-            continue  # it lies in a place that has learnt from it
-        if met:  # a list in another order, of which only parts were known
+        if moved:  # a list in another order, of which only parts may be known
+            met = [one for one in found if within.start < one[1].stop and one[1].start < within.stop]
+            if any(span.start <= within.start and within.stop <= span.stop for _, span in met):
+                continue  # it lies in a place that has learnt from it
             found = [one for one in found if one not in met]
-            within = range(
-                min(within.start, *(span.start for _, span in met)), max(within.stop, *(span.stop for _, span in met))
-            )
-        if sum(block_length(blocks[at]) for at in within) > LIMITS.max_differing * total and not _same_shape(versions):
+            starts, stops = (span.start for _, span in met), (span.stop for _, span in met)
+            within = range(min(within.start, *starts, len(blocks)), max(within.stop, *stops, 0))
+        elif found and _meets(taken, within):
             continue
+        letters = sum(map(block_length, blocks[within.start : within.stop]))
+        if letters > LIMITS.max_differing * total:  # lines that all vary in a word are learnt, and no other text
+            pairs = list(zip(versions.old, versions.new))
+            alike = sum(abs((one & 0xFF) - (other & 0xFF)) <= 1 for one, other in pairs)  # about as long
+            least = max(LIMITS.min_lines, LIMITS.same_shape * len(pairs))
+            if len(versions.old) != len(versions.new) or alike < least:
+                continue
         if (
             made_new < VOLATILE_LIMITS.max_places
             and versions.affords(within)
             and (made := new_place(versions, within)) is not None
         ):
             found.append((with_known_patterns(made[0], patterns), made[1]))
-            taken.add(made[1])
+            _take(taken, made[1])
             made_new += 1
-    return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)])
+    return bounded([place for place in _merged(found, blocks) if not is_forgotten(place)]) if found else ()
 
 
-def _same_shape(versions: ComparedVersions) -> bool:
-    """Tells whether nearly every block is about as long as it was: lines that all vary in a word, and no other text."""
-    if len(versions.old) != len(versions.new) or len(versions.new) < LIMITS.min_lines:
-        return False
-    alike = sum(abs((one & 0xFF) - (other & 0xFF)) <= 1 for one, other in zip(versions.old, versions.new))
-    return alike >= LIMITS.same_shape * len(versions.new)
+def _take(taken: bytearray, span: range) -> None:
+    """Mark a span as taken, in which each block and each gap between two blocks has a byte: of no blocks, a gap."""
+    if span:
+        taken[2 * span.start + 1 : 2 * span.stop] = b"\1" * (2 * len(span) - 1)
+    else:
+        taken[2 * span.start] |= 2
 
 
-class _Taken:
-    """The blocks that lie in places, so that a stretch is not compared with each place."""
-
-    def __init__(self, length: int) -> None:
-        self._blocks, self._between = bytearray(2 * length + 2), bytearray(2 * length + 2)
-
-    def add(self, span: range) -> None:
-        """Take a span. One without blocks lies between two."""
-        if span:
-            self._blocks[2 * span.start + 1 : 2 * span.stop] = b"\1" * (2 * len(span) - 1)
-        else:
-            self._between[2 * span.start] = 1
-
-    def meets(self, span: range) -> bool:
-        """Tells whether a span has something of those taken in it."""
-        if not span:
-            return self._blocks[2 * span.start] == 1
-        inside = slice(2 * span.start + 1, 2 * span.stop)
-        return 1 in self._blocks[inside] or 1 in self._between[inside]
+def _meets(taken: bytearray, span: range) -> bool:
+    """Tells whether a span has something of those taken in it, or lies in one, without a look at each of them."""
+    return any(taken[2 * span.start + 1 : 2 * span.stop]) if span else taken[2 * span.start] & 1 == 1
 
 
 def _stretches(real: Sequence[Hunk], versions: ComparedVersions) -> list[tuple[range, bool]]:
     """Stretches in which the newer version differs, and whether blocks moved there: a reordered list is one stretch."""
-    removed = {block for hunk in real for block in versions.old[hunk.old_from : hunk.old_to]}
-    moved = [hunk for hunk in real if not removed.isdisjoint(versions.new[hunk.new_from : hunk.new_to])]
-    inserted = {block for hunk in real for block in versions.new[hunk.new_from : hunk.new_to]}
-    moved += [hunk for hunk in real if not inserted.isdisjoint(versions.old[hunk.old_from : hunk.old_to])]
-    if not moved:
-        return [(range(hunk.new_from, hunk.new_to), False) for hunk in real]
-    whole = range(min(hunk.new_from for hunk in moved), max(hunk.new_to for hunk in moved))
-    apart = [hunk for hunk in real if hunk.new_to < whole.start or whole.stop < hunk.new_from]
-    return [(whole, True), *((range(hunk.new_from, hunk.new_to), False) for hunk in apart)]
+    removed, inserted = set[int](), set[int]()
+    for hunk in real:
+        removed.update(versions.old[hunk.old_from : hunk.old_to])
+        inserted.update(versions.new[hunk.new_from : hunk.new_to])
+    both = removed & inserted
+    start, stop = len(versions.new), -1
+    for hunk in real if both else ():
+        pair = versions.old[hunk.old_from : hunk.old_to], versions.new[hunk.new_from : hunk.new_to]
+        if not (both.isdisjoint(pair[0]) and both.isdisjoint(pair[1])):
+            start, stop = min(start, hunk.new_from), max(stop, hunk.new_to)
+    apart = [(range(hunk.new_from, hunk.new_to), False) for hunk in real if hunk.new_to < start or stop < hunk.new_from]
+    return [(range(start, stop), True), *apart] if both else apart
 
 
 def _merged(found: list[tuple[Place, range]], blocks: Sequence[int]) -> list[Place]:

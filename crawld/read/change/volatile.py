@@ -5,21 +5,13 @@ left out and everything else in the place still counts: an edited word, a word m
 counts again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeVar
 from zlib import crc32
 
 from crawld.model.crawl import Place
-from crawld.read.change.varying import (
-    fits_in_length,
-    in_range,
-    is_settled,
-    paired_block,
-    revisited_block,
-    varying_part,
-    widened_gap,
-)
 from crawld.read.change.words import LIMITS as WORDS_LIMITS
 from crawld.read.change.words import (
     SLOW,
@@ -39,10 +31,13 @@ from crawld.read.change.words import (
     pairs_of,
     rest_of,
     same_word,
+    spans_of,
     stayed,
     varied_of,
     with_pairs,
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -385,8 +380,7 @@ def _loosened(place: Place, found: Sequence[Words]) -> Place:
     known = [word for block in place.blocks for word in block]
     most = sum(gap_range(word)[1] if is_gap(word) else 1 for word in known)
     words = [word for block in found for word in block]
-    whole = differed(gap(min(most, len(words)), max(most, len(words)), known), 0)
-    whole = as_words(whole)
+    whole = as_words(differed(gap(min(most, len(words)), max(most, len(words)), known), 0))
     fewest, most_blocks = min(place.fewest, len(found)), max(place.most, len(found))
     return replace(place, blocks=((whole,),), fewest=fewest, most=most_blocks, common=(), still=0)
 
@@ -397,11 +391,7 @@ def _revisited_loose(place: Place, found: Sequence[Words]) -> tuple[Place, bool]
     expected = in_range(count, *gap_range(before)) and in_range(len(found), place.fewest, place.most)
     after = differed(widened_gap(before, count), 0)
     grown = replace(
-        place,
-        blocks=((after,),),
-        fewest=min(place.fewest, len(found)),
-        most=max(place.most, len(found)),
-        still=0,
+        place, blocks=((after,),), fewest=min(place.fewest, len(found)), most=max(place.most, len(found)), still=0
     )
     return grown, expected and is_volatile(after)
 
@@ -410,12 +400,7 @@ def _edited(place: Place, found: Sequence[Words]) -> Place:
     """A place of which the volatile words are known, after blocks were added or lost: the rest keeps its patterns."""
     blocks = place.blocks
     shorter = min(len(blocks), len(found))
-    start = 0
-    while start < shorter and fits_in_length(blocks[start], found[start]):
-        start += 1
-    stop = 0
-    while stop < shorter - start and fits_in_length(blocks[-1 - stop], found[-1 - stop]):
-        stop += 1
+    start, stop = _ends_alike(blocks, found, fits_in_length)
     patterns = patterns_of((place,))
     middle = [_with_known_pattern(tuple(words), patterns) for words in found[start : len(found) - stop]]
     if start and start + stop == shorter < len(found) and len(blocks[start - 1]) == 1 and is_gap(blocks[start - 1][0]):
@@ -454,3 +439,192 @@ def _with_known_pattern(block: Pattern, patterns: Patterns) -> Pattern:
         if (pattern := known.get(steady)) is not None:
             return tuple(like & ~0xFFFF_FFFF | word & 0xFFFF_FFFF for like, word in zip(pattern, block))
     return block
+
+
+# -- the pattern of one block: its words with what was seen of each, and perhaps a gap --------------------------------
+
+
+def _gap_at(block: Words) -> int | None:
+    return next((at for at, word in enumerate(block) if is_gap(word)), None)
+
+
+def revisited_block(block: Words, words: Words) -> tuple[tuple[int, ...], bool]:
+    """The pattern after a visit, and whether these words fit it as far as its steady words go."""
+    hole = _gap_at(block)
+    if hole is None and len(block) == len(words):
+        return _with_times(tuple(_step(word, now) for word, now in zip(block, words))), True
+    if hole is not None:
+        before, after = block[:hole], block[hole + 1 :]
+        held = len(words) - len(before) - len(after)
+        if held >= 0 and _matches(before, words[: len(before)]) and _matches(after, words[len(words) - len(after) :]):
+            middle = differed(widened_gap(block[hole], held), 0)
+            end = len(words) - len(after)
+            return (
+                *(_step(word, now) for word, now in zip(before, words)),
+                middle,
+                *(_step(word, now) for word, now in zip(after, words[end:])),
+            ), in_range(held, *gap_range(block[hole]))
+        return _regapped(block, hole, words), False
+    volatile = [at for at, word in enumerate(block) if is_volatile(word)]
+    if any(kind_of(block[at]) == WordKind.WORD for at in volatile):  # a run of words, the number of which varies too
+        first, last = volatile[0], volatile[-1] + 1
+        run = gap(last - first, last - first, block[first:last])
+        return revisited_block((*block[:first], run, *block[last:]), words)[0], False
+    if volatile:
+        start, stop = _common_ends(block, words, wild=True)
+        tail = len(words) - stop
+        return (*block[:start], *words[start:tail], *block[len(block) - stop :]), False
+    start, stop = _common_ends(block, words, wild=False)
+    inside = [*block[start : len(block) - stop], *words[start : len(words) - stop]]
+    counts = len(block) - start - stop, len(words) - start - stop
+    middle = differed(gap(min(counts), max(counts), inside), 0)
+    return (*block[:start], middle, *block[len(block) - stop :]), False
+
+
+def _with_times(block: tuple[int, ...]) -> tuple[int, ...]:
+    """A pattern in which a date that has differed is volatile beside a clock that is."""
+    clocks = {at for at, word in enumerate(block) if kind_of(word) == WordKind.TIME and is_volatile(word)}
+    if not clocks:
+        return block
+    return tuple(
+        differed(word, word)
+        if kind_of(word) == WordKind.TIME and varied_of(word) == 1 and clocks & {at - 2, at - 1, at + 1, at + 2}
+        else word
+        for at, word in enumerate(block)
+    )
+
+
+def _step(word: int, now: int) -> int:
+    return stayed(word) if same_word(word, now) else differed(word, now)
+
+
+def _matches(pattern: Words, words: Words) -> bool:
+    return all(same_word(word, now) or is_volatile(word) for word, now in zip(pattern, words, strict=True))
+
+
+def _regapped(block: Words, hole: int, words: Words) -> tuple[int, ...]:
+    """A block with a gap whose steady words differ: where that is an edit, they are taken over as they are now."""
+    start = _shifted(block[:hole], words)
+    stop = _shifted(block[:hole:-1], words[::-1])
+    doubtful = is_edited(block[hole]) or not is_volatile(block[hole])
+    if doubtful or start + stop > len(words):  # words that differ twice in a row were never steady
+        start, stop = _common_ends(block, words, wild=False)
+        start, stop = min(start, hole), min(stop, len(block) - hole - 1)
+    middle = differed(widened_gap(block[hole], max(0, len(words) - start - stop)), 0)
+    return (*words[:start], edited(middle), *words[len(words) - stop :])
+
+
+def _shifted(steady: Words, words: Words) -> int:
+    """Counts the words before the gap, by the last of them, which an insertion has shifted."""
+    if not steady:
+        return 0
+    for shift in (0, 1, -1, 2, -2, 3, -3):
+        at = len(steady) - 1 + shift
+        if 0 <= at < len(words) and same_word(words[at], steady[-1]):
+            return at + 1
+    kept = sum(1 for word, now in zip(steady, words) if same_word(word, now))
+    return min(len(steady), len(words)) if kept >= len(steady) - 1 else 0
+
+
+def _common_ends(block: Words, words: Words, *, wild: bool) -> tuple[int, int]:
+    """Counts the words at both ends that are the same; volatile ones may differ where it is `wild`."""
+
+    def same(one: int, other: int) -> bool:
+        if wild and is_volatile(one):
+            return kind_of(one) == kind_of(other)
+        return same_word(one, other) and not varied_of(one)
+
+    return _ends_alike(block, words, same)
+
+
+def _ends_alike(before: Sequence[T], now: Sequence[T], alike: Callable[[T, T], bool]) -> tuple[int, int]:
+    """Counts the entries at the beginning and at the end that are alike in both, none of them twice."""
+    shorter = min(len(before), len(now))
+    start = stop = 0
+    while start < shorter and alike(before[start], now[start]):
+        start += 1
+    while stop < shorter - start and alike(before[-1 - stop], now[-1 - stop]):
+        stop += 1
+    return start, stop
+
+
+def widened_gap(word: int, held: int) -> int:
+    """A gap after it held so many words."""
+    fewest, most = gap_range(word)
+    return word & ~0xFFFF_FFFF | min(fewest, held) | min(max(most, held), 0xFFFF) << 16
+
+
+def in_range(count: int, fewest: int, most: int) -> bool:
+    """Tells whether so many are to be expected by the least and most seen; some more where the number varies."""
+    slack = (most - fewest + 1) // 2 if most > fewest else 0
+    return fewest - slack <= count <= most + slack
+
+
+def paired_block(block: Words, words: Words) -> tuple[int, ...]:
+    """The pattern after a quick second fetch that found these words."""
+    hole = _gap_at(block)
+    if hole is None and len(block) == len(words):
+        return tuple(
+            word if same_word(word, now) else differed_in_pair(word, differs=True) for word, now in zip(block, words)
+        )
+    if hole is None:
+        start, stop = _common_ends(block, words, wild=False)
+        inside = [*block[start : len(block) - stop], *words[start : len(words) - stop]]
+        counts = len(block) - start - stop, len(words) - start - stop
+        middle = differed_in_pair(gap(min(counts), max(counts), inside), differs=True)
+        return (*block[:start], middle, *block[len(block) - stop :])
+    held = max(0, len(words) - len(block) + 1)
+    return tuple(
+        differed_in_pair(widened_gap(word, held), differs=True) if at == hole else word for at, word in enumerate(block)
+    )
+
+
+def is_settled(before: Words, after: Words, words: Words) -> bool:
+    """Tells whether every word that differs is volatile by now."""
+    if _gap_at(after) is None:
+        return all(same_word(word, now) or is_volatile(new) for word, now, new in zip(before, words, after))
+    hole = _gap_at(after)
+    return hole is not None and is_volatile(after[hole])
+
+
+def varying_part(block: Words, words: Words, varies: Callable[[int], bool | int]) -> Words:
+    """Words that stand where the pattern varies."""
+    hole = _gap_at(block)
+    if hole is not None:
+        return words[hole : max(hole, len(words) - (len(block) - hole - 1))] if varies(block[hole]) else ()
+    return [now for word, now in zip(block, words) if varies(word)] if len(block) == len(words) else words
+
+
+def steady_text(block: Words, text: str) -> str:
+    """The text of a block, with an ellipsis in place of what is volatile in its pattern."""
+    spans = spans_of(text)
+    hole = _gap_at(block)
+    if hole is not None and is_volatile(block[hole]):
+        left, right = hole, len(block) - hole - 1
+        start = spans[left - 1][1] if 0 < left <= len(spans) else 0
+        end = spans[-right][0] if 0 < right <= len(spans) - left else len(text)
+        return f"{text[:start]} … {text[end:]}".strip()
+    if hole is not None or len(spans) != len(block):
+        return text
+    for (start, end), word in reversed(list(zip(spans, block))):
+        if is_volatile(word):
+            text = f"{text[:start]}…{text[end:]}"
+    return text
+
+
+def fits_in_length(block: Words, words: Words) -> bool:
+    """Tells whether these words fit a pattern as far as its steady words go, and are as many as it ever had.
+
+    Times and counters may be known by their block, and be steady words of its pattern.
+    """
+    hole = _gap_at(block)
+    if hole is None:
+        return len(block) == len(words) and all(
+            same_word(word, now) or is_volatile(word) or (kind_of(word) in SLOW and kind_of(word) == kind_of(now))
+            for word, now in zip(block, words)
+        )
+    before, after = block[:hole], block[hole + 1 :]
+    held = len(words) - len(before) - len(after)
+    if held < 0 or not in_range(held, *gap_range(block[hole])):
+        return False
+    return _matches(before, words[: len(before)]) and _matches(after, words[len(words) - len(after) :])

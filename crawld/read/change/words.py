@@ -61,9 +61,11 @@ def hunks(old: Sequence[int], new: Sequence[int]) -> list[Hunk]:
     beginnings and ends are matched. That finds no shortest difference, but never takes long.
     """
     found: list[Hunk] = []
-    old_at, old_end, new_at, new_end = _trimmed(old, new, Hunk(0, len(old), 0, len(new)))
-    between = ((old_at + i, new_at + j) for i, j in _anchors(old[old_at:old_end], new[new_at:new_end]))
-    for old_next, new_next in (*between, (old_end, new_end)):
+    whole = _trimmed(old, new, Hunk(0, len(old), 0, len(new)))
+    old_at, old_end, new_at, new_end = whole
+    if set(old[old_at:old_end]).isdisjoint(new[new_at:new_end]):  # one text in place of another
+        return [whole] if old_at < old_end or new_at < new_end else []
+    for old_next, new_next in (*_anchors(old, new, whole), (old_end, new_end)):
         hunk = _trimmed(old, new, Hunk(old_at, old_next, new_at, new_next))
         if hunk.old_from < hunk.old_to or hunk.new_from < hunk.new_to:
             found.append(hunk)
@@ -84,8 +86,8 @@ def kept_blocks(differences: Sequence[Hunk], length: int) -> dict[int, int]:
 
 def singles(blocks: Sequence[int]) -> dict[int, int]:
     """Indices of the blocks that occur once."""
-    once = {block for block, count in Counter(blocks).items() if count == 1}
-    return {block: at for at, block in enumerate(blocks) if block in once}
+    counts = Counter(blocks)
+    return {block: at for at, block in enumerate(blocks) if counts[block] == 1}
 
 
 def _trimmed(old: Sequence[int], new: Sequence[int], hunk: Hunk) -> Hunk:
@@ -97,16 +99,17 @@ def _trimmed(old: Sequence[int], new: Sequence[int], hunk: Hunk) -> Hunk:
     return Hunk(old_from, old_to, new_from, new_to)
 
 
-def _anchors(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The longest run of pairs of equal single blocks that rises on both sides."""
-    where = singles(new)
-    pairs = [(at, where[block]) for block, at in singles(old).items() if block in where]
+def _anchors(old: Sequence[int], new: Sequence[int], within: Hunk) -> Iterator[tuple[int, int]]:
+    """The longest run of pairs of equal blocks, single in the hunk, that rises on both sides."""
+    where = singles(new[within.new_from : within.new_to])
+    before = singles(old[within.old_from : within.old_to])
+    pairs = [(within.old_from + at, within.new_from + where[block]) for block, at in before.items() if block in where]
     ends: list[int] = []  # the place in `new` at which the best run of each length ends
     last: list[int] = []  # and the pair that ends it
-    before: list[int] = [-1] * len(pairs)
+    previous: list[int] = [-1] * len(pairs)
     for index, (_, new_at) in enumerate(pairs):
         length = bisect_left(ends, new_at)
-        before[index] = last[length - 1] if length else -1
+        previous[index] = last[length - 1] if length else -1
         if length < len(ends):
             ends[length], last[length] = new_at, index
         else:
@@ -116,7 +119,7 @@ def _anchors(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[int, int]
     at = last[-1] if last else -1
     while at >= 0:
         chain.append(pairs[at])
-        at = before[at]
+        at = previous[at]
     return reversed(chain)
 
 

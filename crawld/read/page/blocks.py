@@ -13,7 +13,9 @@ from typing import Any
 from crawld.model.crawl import BlockEdit, Edit, Words
 from crawld.model.page import PagePart
 from crawld.read.charset import decode
+from crawld.read.headers import media_type
 from crawld.read.page.markup import PATTERNS, WORDS, is_html, page_tree, visible_blocks
+from crawld.read.page.reader import text_of
 from crawld.read.page.rules import DigestRule
 
 
@@ -41,8 +43,10 @@ def text_blocks(body: bytes, content_type: str | None, rule: DigestRule) -> list
     blocks = visible_blocks(body, content_type, rule) if is_html(body, content_type) and rule.mode != "raw" else None
     if blocks is not None:
         return blocks
-    text = _plain_text(body, content_type)
-    return None if text is None else text.splitlines()
+    kind = media_type(content_type) or ""
+    if b"\0" in body or not (kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))):
+        return None
+    return decode(body, content_type).splitlines()
 
 
 def difference(
@@ -64,13 +68,6 @@ def _lines(edits: Sequence[BlockEdit], without: Edit) -> list[str]:
     here = (edit for edit in edits if edit.edit is not without)
     blocks = ("".join(part.text for part in edit.words if part.edit is not without) for edit in here)
     return [line for block in blocks for line in block.splitlines() or [""]]
-
-
-def _plain_text(body: bytes, content_type: str | None) -> str | None:
-    kind = (content_type or "").partition(";")[0].strip().lower()
-    if b"\0" in body or not (kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))):
-        return None
-    return decode(body, content_type)
 
 
 def _compare(old: list[str], new: list[str]) -> Iterator[BlockEdit]:
@@ -126,15 +123,7 @@ class _Tags:
     """Elements by the part that they play in a page."""
 
     plain_blocks = frozenset(WORDS.blocks) - {"body", "br", "hr"}
-    whole = frozenset(name for name in WORDS.parts if name.isalnum()) | {
-        "ul",
-        "ol",
-        "dl",
-        "table",
-        "form",
-        "figure",
-        "details",
-    }
+    whole = frozenset(filter(str.isalnum, WORDS.parts)) | {"ul", "ol", "dl", "table", "form", "figure", "details"}
     hidden = frozenset(WORDS.unseen) | {"head", "title", "html", "body"}
 
 
@@ -169,9 +158,13 @@ class _Parts:
         """Parts from the top to the bottom: containers first, then what is in them."""
         count = 0
         for element in self._root.iter():
-            if not isinstance(element.tag, str) or element.tag in _Tags.hidden or _inside(element, WORDS.unseen):
+            if (
+                not isinstance(element.tag, str)
+                or element.tag in _Tags.hidden
+                or (any(above.tag in WORDS.unseen for above in element.iterancestors()))
+            ):
                 continue
-            text = _text(element)
+            text = text_of(element)
             if not text or not self._worth_showing(element, text):
                 continue
             selector = self._selector(element)
@@ -191,11 +184,11 @@ class _Parts:
         ]
         if inner:  # a container: one that is named, and holds something that is compared
             named = element.tag in _Tags.whole or bool(element.get("id") or element.get("class"))
-            return named and any(_text(one) in self._compared for one in inner)
+            return named and any(text_of(one) in self._compared for one in inner)
         if element.tag in _Tags.plain_blocks or element.tag in _Tags.whole:
             return text in self._compared
         parent = element.getparent()
-        whole = "" if parent is None else _text(parent)
+        whole = "" if parent is None else text_of(parent)
         return bool(element.get("id") or element.get("class")) and whole != text and whole in self._compared
 
     def _selector(self, element: Any) -> str | None:
@@ -226,10 +219,6 @@ class _Parts:
         return f"{element.tag}:nth-of-type({alike.index(element) + 1})" if self._by_place else None
 
 
-def _text(element: Any) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
 def _kind(element: Any) -> str:
     """The tag with those of its classes that look as if they stayed."""
     classes = [name for name in (element.get("class") or "").split() if _usable(name)]
@@ -240,7 +229,3 @@ def _usable(name: str) -> bool:
     """Tells whether a name can stand in a selector, and was not made by a program that makes another one tomorrow."""
     whole = re.fullmatch(r"-?[A-Za-z_][A-Za-z0-9_-]{0,60}", name) is not None
     return whole and re.search(r"[0-9]{4}|[0-9a-f]{8}", name) is None
-
-
-def _inside(element: Any, tags: tuple[str, ...]) -> bool:
-    return any(above.tag in tags for above in element.iterancestors())

@@ -28,8 +28,6 @@ class DigestLimits:
 
     max_blocks: int = 1024
     """A text of more blocks is kept as groups of neighbours, so that what is remembered of a page is bounded."""
-    algorithm: int = 4
-    """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
     max_title_words: int = 40
     max_untimed: int = 64
     """Blocks that look as if they named a time and name none; a page with more of them is compared word by word."""
@@ -43,10 +41,13 @@ class Walked:
     """Findings in the places of the page, whatever the frame of its host says."""
 
     found: tuple[tuple[Place, range], ...]
+    """The places found again, each with where it lies now."""
     explained: tuple[tuple[range, range], ...]
+    """Those whose difference is explained, in the old and in the new version."""
     differences: tuple[Hunk, ...]
-    places: tuple[Place, ...]
-    """Memory of the page's places where none of the differences is the frame's."""
+    """What differs outside of these."""
+    places: tuple[Place, ...] | None = None
+    """Memory of the page's places where none of the differences is the frame's, if that was made already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +104,28 @@ def read_body(
 
     Most bodies are the very bytes seen before: where they are those of the `known` digest, it is the answer.
     """
-    raw, scheme = raw or raw_hash(body), scheme_of(rule)
+    raw, scheme = raw or raw_hash(body), rule.scheme
     if known is not None and (raw, scheme) == (known.raw, known.scheme):
         return Reading(known)
     page = compared_text(body, content_type, rule)
     if page is None:
         return Reading(Digest(raw, scheme=scheme))
-    texts = grouped(page.blocks)
+    blocks, texts = page.blocks, page.blocks
+    if len(blocks) > LIMITS.max_blocks:
+        texts = grouped(blocks)
+    hashed = hashlib.blake2b(digest_size=16)  # of all blocks, each on a line, without a copy of them all
+    for start in range(0, len(blocks), LIMITS.max_blocks):
+        lines = "\n".join(blocks[start : start + LIMITS.max_blocks])
+        hashed.update((f"\n{lines}" if start else lines).encode("utf-8", "replace"))
     numbers = tuple(map(block_number, texts))
-    title = title_words(page.blocks[0]) if page.titled else ()
-    return Reading(Digest(raw, _text_hash(page.blocks), numbers, _times(texts, at), scheme, title, page.in_main), texts)
+    words = _TITLE_WORDS.findall(blocks[0])[: LIMITS.max_title_words] if page.titled else ()
+    title = tuple(crc32(word.encode("utf-8", "replace")) for word in words) if words else ()
+    return Reading(Digest(raw, hashed.digest(), numbers, _times(texts, at), scheme, title, page.in_main), texts)
 
 
 def read_bytes(body: bytes, rule: DigestRule) -> Reading:
     """The reading of a body of which only the bytes are compared."""
-    return Reading(Digest(raw_hash(body), scheme=scheme_of(rule)))
+    return Reading(Digest(raw_hash(body), scheme=rule.scheme))
 
 
 def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> PageText | None:
@@ -130,34 +138,9 @@ def compared_text(body: bytes, content_type: str | None, rule: DigestRule) -> Pa
     return PageText(blocks) if blocks else None
 
 
-def title_words(title: str) -> tuple[int, ...]:
-    """The words of a title as numbers: those that all titles of a host share belong to the site."""
-    return tuple(
-        crc32(word.encode("utf-8", "replace")) for word in _TITLE_WORDS.findall(title)[: LIMITS.max_title_words]
-    )
-
-
 def raw_hash(body: bytes) -> bytes:
     """The hash by which the bytes of a copy are known again."""
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def _text_hash(blocks: Sequence[str]) -> bytes:
-    """The hash of all blocks, each on a line, without a copy of them all."""
-    hashed = hashlib.blake2b(digest_size=16)
-    for start in range(0, len(blocks), LIMITS.max_blocks):
-        lines = "\n".join(blocks[start : start + LIMITS.max_blocks])
-        hashed.update((f"\n{lines}" if start else lines).encode("utf-8", "replace"))
-    return hashed.digest()
-
-
-def scheme_of(rule: DigestRule) -> int:
-    """Number that makes digests comparable: how texts are cut and numbered, and what the rule leaves out."""
-    found: int | None = rule.__dict__.get("_scheme")  # a rule judges many pages
-    if found is None:
-        key = repr((LIMITS.algorithm, rule.mode, rule.only, tuple(rule.ignore), tuple(rule.ignore_text)))
-        found = rule.__dict__["_scheme"] = crc32(key.encode("utf-8", "replace")) | 1
-    return found
 
 
 def _times(texts: Sequence[str], at: float) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
@@ -196,14 +179,12 @@ def block_length(number: int) -> float:
     return _LENGTHS[number & 0xFF]
 
 
-def grouped(blocks: Sequence[str]) -> Sequence[str]:
+def grouped(blocks: list[str]) -> list[str]:
     """At most `max_blocks` blocks: neighbours joined up to blocks that their own content marks as an end.
 
     Ends chosen by content stay where they are when text is put in before them; groups of a fixed size would not, and
     are made only where too many blocks are alike and mark ends.
     """
-    if len(blocks) <= LIMITS.max_blocks:
-        return blocks
     every = 2 ** math.ceil(math.log2(2 * len(blocks) / LIMITS.max_blocks))
     groups: list[str] = []
     group: list[str] = []

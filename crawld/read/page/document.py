@@ -67,11 +67,7 @@ class _Markup:
 
 
 def read_document(
-    body: bytes,
-    content_type: str | None,
-    url: str,
-    rule: DigestRule = DEFAULT_RULE,
-    shared: Sequence[int] = (),
+    body: bytes, content_type: str | None, url: str, rule: DigestRule = DEFAULT_RULE, shared: Sequence[int] = ()
 ) -> Document | None:
     """The document that a body is, fetched from `url`; None where it has no text.
 
@@ -90,9 +86,14 @@ def read_document(
         blocks = seen.blocks if seen is not None else _stripped(body, content_type)
     if not blocks:
         return None
-    title = page_title(body, content_type) or _first_heading(found)
+    title = page_title(body, content_type)
+    if title is None and found is not None and (heading := next(found[1].iter("h1", "h2"), None)) is not None:
+        title = text_of(heading)[:300] or None
     text = "\n".join(blocks) + "\n"
-    markdown = _markdown(found[1], url, _base(found[0], url)) if found is not None else ""
+    markdown = ""
+    if found is not None:
+        base = next((one.get("href") for one in found[0].iter("base") if one.get("href")), None)
+        markdown = _markdown(found[1], url, url if base is None else locate(base, url) or url)
     if len(markdown.split()) < LIMITS.min_kept * len(text.split()):
         markdown = _paragraphs(blocks)
     return Document(text, _front_matter(title, canonical, language) + markdown, title, language, canonical)
@@ -121,18 +122,6 @@ def _language(root: Any) -> str | None:
         given = next((one.get("content") or "" for one in metas), "")
     found = re.fullmatch(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,3}", given.strip())
     return found[0] if found else None
-
-
-def _first_heading(found: tuple[Any, Any] | None) -> str | None:
-    if found is None:
-        return None
-    heading = next((one for one in found[1].iter("h1", "h2")), None)
-    return None if heading is None else text_of(heading)[:300] or None
-
-
-def _base(root: Any, url: str) -> str:
-    given = next((one.get("href") for one in root.iter("base") if one.get("href")), None)
-    return url if given is None else locate(given, url) or url
 
 
 def _front_matter(title: str | None, url: str, language: str | None) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
@@ -185,34 +185,20 @@ class Region:
         self.main: Region | None = None  # the outermost one around it
         self.header: Region | None = None  # the nearest header around it that may be the page's
         self.outer_header: Region | None = None
-        if parent is not None:
-            self._inherit(parent)
-
-    def _inherit(self, parent: "Region") -> None:
+        if parent is None:
+            return
         self.hidden = self.hidden or parent.hidden
         self.undrawn = self.undrawn or parent.undrawn
         self.in_section = self.in_section or parent.in_section
         self.in_aside = self.in_aside or parent.in_aside
-        self.main = parent.main
-        self.header = parent.header
-        if self.kind == "main":
+        self.main, self.header = parent.main, parent.header
+        if kind == "main":
             self.main = self.main or self
-        elif self.kind == "article":
+        elif kind == "article":
             if self.main is not None and not self.in_aside:
                 self.main.has_article = True
-        elif WORDS.page_frame.get(self.kind) == "header" and self.main is None and not self.in_section:
+        elif WORDS.page_frame.get(kind) == "header" and self.main is None and not self.in_section:
             self.outer_header, self.header = self.header, self
-
-    @property
-    def may_be_of_page(self) -> bool:
-        """Tells whether nothing around it says that it belongs to a part of the page."""
-        return self.main is None and not self.in_section and not self.in_aside and not self.hidden
-
-    def call_out(self) -> None:
-        """Take this part, if it is an aside, for a part of the text around it."""
-        if self.kind == "aside":
-            self.kind = "callout"
-            self.in_aside = self.parent is not None and self.parent.in_aside
 
     def pardon(self) -> None:
         """Let this heading stay, with the headers around it."""
@@ -221,31 +207,6 @@ class Region:
         while header is not None and not header.pardoned:
             header.pardoned = True
             header = header.outer_header
-
-    def decide(self) -> None:
-        """Set why the text of this part is left out, once its parent's is known."""
-        parent = self.parent
-        if parent is None:
-            return
-        self.fate = self._reason() or parent.fate
-        self.inside = self.pardoned or parent.inside or self.kind in WORDS.stays
-
-    def _reason(self) -> str | None:
-        if self.kind in WORDS.always_out:
-            return self.kind
-        frame = WORDS.page_frame.get(self.kind)
-        if frame is None or self.in_section or self.of_article or self.pardoned:
-            return None
-        if self.main is not None and (frame == "header" or not self.main.has_article):
-            return None
-        return frame
-
-    def set_level(self, *, only_main: bool) -> None:
-        """Set the narrowest selection this part belongs to; `only_main`: whether the page has a main part."""
-        if self.fate is None:
-            self.level = Breadth.MAIN if self.inside or not only_main else Breadth.UNFRAMED
-        else:
-            self.level = Breadth.SEEN
 
 
 @dataclass(frozen=True)
@@ -263,14 +224,28 @@ class Selection:
 
 def select(text: str, *, main: bool) -> Selection:
     """The part of a marked text that is compared: the main text, or all that is seen."""
-    regions, pieces = _read(text)
+    regions, everything = _read(text)
     _decide(regions)
-    pieces, hidden = _without_hidden(pieces, Breadth.MAIN if main else Breadth.SEEN)
-    level = _level_with_content(pieces) if main else Breadth.SEEN
+    level = Breadth.MAIN if main else Breadth.SEEN
+    pieces, left_out = [], []
+    for region, piece in everything:
+        if region.hidden:
+            left_out.append((HIDDEN, piece))
+        else:
+            pieces.append((region, piece))
+    if left_out and _next_to_nothing(pieces, level, everything, level):
+        much = _characters(everything, level, LIMITS.long) >= LIMITS.long
+        # A page that hides nearly all of its text until a script shows it would seem unchanged for ever: all is seen.
+        pieces, left_out = (everything, []) if much else (pieces, left_out)
+    while level < Breadth.SEEN and _next_to_nothing(pieces, level, pieces, Breadth.SEEN):
+        level = Breadth(level + 1)
+    title, in_main = None, False
+    for region in regions:
+        in_main = in_main or (region.kind == "main" and region.fate is None)
+        if title is None and region.kind == "title" and not region.undrawn:
+            title = region
     kept: list[str] = []
     titles: list[str] = []
-    title = next((region for region in regions if region.kind == "title" and not region.undrawn), None)
-    left_out = [(HIDDEN, piece) for piece in hidden]
     for region, piece in pieces:
         if region.level <= level:
             (titles if region is title else kept).append(piece)
@@ -278,11 +253,9 @@ def select(text: str, *, main: bool) -> Selection:
             left_out.append((region.fate or OUTSIDE, piece))
             if CUT in piece:
                 kept.append(CUT)
-    in_main = (
-        main and level == Breadth.MAIN and any(region.kind == "main" and region.fate is None for region in regions)
-    )
     named = " ".join("".join(titles).replace(CUT, " ").split())
-    return Selection("".join(kept), named, tuple(left_out), whole=main and level == Breadth.SEEN, in_main=in_main)
+    whole, in_main = main and level == Breadth.SEEN, main and level == Breadth.MAIN and in_main
+    return Selection("".join(kept), named, tuple(left_out), whole, in_main)
 
 
 def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
@@ -301,8 +274,8 @@ def _read(text: str) -> tuple[list[Region], list[tuple[Region, str]]]:
             elif len(regions) > LIMITS.max_regions:
                 beyond += 1
             else:
-                if kind == "callout":
-                    here.call_out()
+                if kind == "callout" and here.kind == "aside":  # it is a part of the text around it
+                    here.kind, here.in_aside = kind, here.parent is not None and here.parent.in_aside
                 here = Region(kind, here, in_section=around["section"] > 0, in_svg=around["svg"] > 0)
                 regions.append(here)
         elif kind := _CLOSED.get(mark):
@@ -331,47 +304,51 @@ def _decide(regions: list[Region]) -> None:
     Of several headers the first is the page's, and of several footers the last: those between belong to parts of the
     page that are not marked as articles.
     """
-    for kind, position in (("header", 0), ("footer", -1)):
-        alike = [region for region in regions if region.kind == kind and region.may_be_of_page]
-        for region in alike:
-            region.of_article = region is not alike[position]
+    headers: list[Region] = []
+    footers: list[Region] = []
+    headings: list[Region] = []
+    for region in regions:
+        if region.kind == "h1":
+            headings.append(region)
+        elif region.kind not in {"header", "footer"} or region.main is not None:
+            continue
+        elif not (region.in_section or region.in_aside or region.hidden):  # nothing says that it is a part's
+            (headers if region.kind == "header" else footers).append(region)
+    for region in (*headers[1:], *footers[:-1]):
+        region.of_article = True
     _set_levels(regions)
-    headings = [
-        region for region in regions if region.kind == "h1" and region.fate in {None, "header"} and not region.hidden
-    ]
-    if headings and not any(region.level == Breadth.MAIN for region in headings):
-        for region in headings:
-            region.pardon()
+    outside: list[Region] = []
+    for region in headings:
+        if region.fate in {None, "header"} and not region.hidden:
+            if region.level == Breadth.MAIN:
+                return
+            outside.append(region)
+    for region in outside:
+        region.pardon()
+    if outside:
         _set_levels(regions)
 
 
 def _set_levels(regions: list[Region]) -> None:
+    """Set why each part is left out, and the narrowest selection that it belongs to; those around it come first."""
+    only_main = False
     for region in regions:
-        region.decide()
-    only_main = any(region.kind == "main" and region.fate is None and not region.hidden for region in regions)
+        kind, parent = region.kind, region.parent
+        if parent is not None:
+            region.fate = parent.fate
+            region.inside = region.pardoned or parent.inside or kind in WORDS.stays
+        of_part = region.in_section or region.of_article or region.pardoned
+        frame = None if of_part else WORDS.page_frame.get(kind)
+        if kind in WORDS.always_out:
+            region.fate = kind
+        elif frame is not None and (region.main is None or (frame != "header" and region.main.has_article)):
+            region.fate = frame
+        only_main = only_main or (kind == "main" and region.fate is None and not region.hidden)
     for region in regions:
-        region.set_level(only_main=only_main)
-
-
-def _without_hidden(pieces: list[tuple[Region, str]], level: int) -> tuple[list[tuple[Region, str]], list[str]]:
-    """The pieces that are seen, and those that are not.
-
-    A page that hides nearly all of its text until a script shows it would seem unchanged for ever: all of it is seen.
-    """
-    if not any(region.hidden for region, _ in pieces):
-        return pieces, []
-    seen = [(region, piece) for region, piece in pieces if not region.hidden]
-    if _next_to_nothing(seen, level, pieces, level) and _characters(pieces, level, LIMITS.long) >= LIMITS.long:
-        return pieces, []
-    return seen, [piece for region, piece in pieces if region.hidden]
-
-
-def _level_with_content(pieces: list[tuple[Region, str]]) -> int:
-    """The narrowest selection that holds more than next to nothing of what is seen."""
-    narrow = (
-        level for level in (Breadth.MAIN, Breadth.UNFRAMED) if not _next_to_nothing(pieces, level, pieces, Breadth.SEEN)
-    )
-    return next(narrow, Breadth.SEEN)
+        if region.fate is not None:
+            region.level = Breadth.SEEN
+        else:
+            region.level = Breadth.MAIN if region.inside or not only_main else Breadth.UNFRAMED
 
 
 def _next_to_nothing(
@@ -451,11 +428,14 @@ def mark_styles(root: Any) -> None:
         if value.strip().lower() != "until-found":
             _mark_below_body(value.getparent(), "hidden")
     styles = dict.fromkeys(islice(PATTERNS.styles(root), LIMITS.max_marked))  # most are written many times
-    kinds = {style: kind for style in styles if (kind := _kind_of_style(style))}
+    kinds: dict[str, str] = {}
+    for style in styles:
+        if kind := _kind_of_style(style):
+            kinds[style] = kind
     if kinds:
         for value in islice(PATTERNS.style(root), LIMITS.max_marked):
-            if kind := kinds.get(value):
-                _mark_below_body(value.getparent(), kind)
+            if value in kinds:
+                _mark_below_body(value.getparent(), kinds[value])
 
 
 def hides(element: Any) -> bool:
@@ -505,9 +485,9 @@ def mark_frame(root: Any) -> None:
         has_main = has_main or element.tag == "main"
         if element.tag == "header" and len(headers) < LIMITS.max_headers:
             headers.append(element)
-        elif element.tag == "aside" and _is_callout(element):
+        elif element.tag == "aside" and is_callout(element):
             mark(element, "callout")
-    banners = [header for header in headers if PATTERNS.of_page(header)][:1]  # the others are headers of posts
+    banners = list(islice(filter(PATTERNS.of_page, headers), 1))  # the others are headers of posts
     for value in islice(PATTERNS.role(root), LIMITS.max_marked):
         kind = next((WORDS.kind_of_role[role] for role in _words(value) if role in WORDS.kind_of_role), None)
         if kind is not None:
@@ -523,7 +503,8 @@ def mark_frame(root: Any) -> None:
             _mark_menus(element)
 
 
-def _is_callout(aside: Any) -> bool:
+def is_callout(aside: Any) -> bool:
+    """Tells whether an aside is a part of the text: a note, a warning, a quotation."""
     role = (aside.get("role") or "").strip().lower()
     return role == "note" or role.startswith("doc-") or not WORDS.callouts.isdisjoint(_words(aside.get("class") or ""))
 
@@ -531,19 +512,19 @@ def _is_callout(aside: Any) -> bool:
 def _mark_named(root: Any) -> list[Any]:
     """Mark elements by id or class, outside of articles; returns the banners among them."""
     banners = []
-    named = ((element, _kind_by_name(element)) for element in root.iter(*WORDS.named))
-    for element, kind in islice(((element, kind) for element, kind in named if kind is not None), LIMITS.max_named):
-        if not PATTERNS.in_article(element):
+    found = 0
+    for element in root.iter(*WORDS.named):
+        classes = element.get("class")
+        kind = _kind_of_classes(classes[: LIMITS.max_class]) if classes else None
+        kind = kind or WORDS.kind_of_id.get(element.get("id"))
+        found += kind is not None
+        if found > LIMITS.max_named:
+            break
+        if kind is not None and not PATTERNS.in_article(element):
             mark(element, kind)
             if kind == "banner":
                 banners.append(element)
     return banners
-
-
-def _kind_by_name(element: Any) -> str | None:
-    classes = element.get("class")
-    kind = _kind_of_classes(classes[: LIMITS.max_class]) if classes else None
-    return kind or WORDS.kind_of_id.get(element.get("id"))
 
 
 @lru_cache(4096)
@@ -685,7 +666,9 @@ def parsed_page(body: bytes, content_type: str | None, rule: DigestRule) -> Any 
     if not is_readable(data, selected=bool(rule.selectors)):
         return None
     root = _parse(data, deep=not rule.selectors)
-    if root is None or (any(one.counts_siblings for one in rule.selectors) and PATTERNS.wide(root)):
+    if root is None:
+        return None
+    if rule.selectors and any(one.counts_siblings for one in rule.selectors) and PATTERNS.wide(root):
         return None
     for selector in rule._selectors:
         for element in selector.find(root):
@@ -720,25 +703,33 @@ def _parse(data: bytes, *, deep: bool) -> Any | None:
             root = etree.fromstring(data, parser)
         except (etree.LxmlError, ValueError):
             return None
-        if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+        if not parser.error_log.filter_types(etree.ErrorTypes.ERR_RESOURCE_LIMIT):
             return root
     return None
+
+
+def outermost(elements: Sequence[Any]) -> list[Any]:
+    """Those that lie in none of the others, in the same order; what is around an element comes before it."""
+    chosen, inside = set(elements), set[Any]()
+    found = []
+    for one in elements:
+        if one not in inside:
+            found.append(one)
+            inside.update(below for below in one.iter() if below in chosen)
+    return found
 
 
 def _gathered(root: Any, elements: list[Any]) -> Any:
     """The elements that lie in none of the others, in the order of the page, moved into one of their own."""
     chosen = set(elements)
-    inside: set[Any] = set()
-    outermost = []
-    for element in root.iter():
-        if element in chosen and element not in inside:
-            outermost.append(element)
-            inside.update(below for below in element.iter() if below in chosen)
     gathered = etree.Element("body")
-    for element in outermost:
+    for element in outermost([one for one in root.iter() if one in chosen]):
         element.tail = None
         etree.SubElement(gathered, "div").append(element)  # which begins and ends a block
     return gathered
+
+
+_PLAIN = bytes(range(0x20, 0x7F))  # to look for other bytes takes half the time of isprintable
 
 
 def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
@@ -751,10 +742,13 @@ def _blocks(text: str, rule: DigestRule) -> Iterator[str]:
             continue
         # Most blocks have no white space but single spaces; to see that costs half of taking them apart.
         formatted = False
-        if not block.isprintable() or "  " in block:
+        plain = block.isprintable() if not block.isascii() else not block.encode().translate(None, _PLAIN)
+        if not plain or "  " in block:
             block = _evened(block)
             if formatted := PATTERNS.kept_space.search(block) is not None:
-                block = _with_spaces(block)
+                for space, kept in KEPT_SPACES.items():
+                    block = block.replace(kept, space)
+                block = "\n".join(_indented(block.split("\n")))
         if texts:
             block = erase(texts, block)
             block = block if formatted else _evened(block)
@@ -775,13 +769,6 @@ def _evened(text: str) -> str:
             stretches.append(stretch)
         start = end
     return " ".join(stretches)
-
-
-def _with_spaces(block: str) -> str:
-    """The block with the white space that counts."""
-    for space, kept in KEPT_SPACES.items():
-        block = block.replace(kept, space)
-    return "\n".join(_indented(block.split("\n")))
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ Each step is given up where it would leave next to nothing. Time is linear in th
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from crawld.read.page.markup import PATTERNS, WORDS, hides, parsed_page
+from crawld.read.page.markup import PATTERNS, WORDS, hides, is_callout, outermost, parsed_page
 from crawld.read.page.rules import DigestRule
 
 
@@ -76,6 +76,8 @@ class ReaderWords(NamedTuple):
         theme-doc-toc-mobile in-this-section skip-to-content post-info meta-info quick-links
         """
     )
+    states: frozenset[str] = _words("no has with is layout md lg sm xl js not without")
+    """First words of names that name a state: `no-sidebar`, `has-toc`, `layout-sidebar`, utilities as `md:hidden`."""
     gutters: frozenset[str] = _words("linenos gutter lineno linenodiv line-numbers-rows rouge-gutter hljs-ln-n")
     """Line numbers beside code."""
     comments: frozenset[str] = _words(
@@ -152,10 +154,7 @@ def _drop_controls(root: Any) -> None:
 
 
 def main_tree(
-    body: bytes,
-    content_type: str | None,
-    rule: DigestRule,
-    is_frame: Callable[[str], bool] | None = None,
+    body: bytes, content_type: str | None, rule: DigestRule, is_frame: Callable[[str], bool] | None = None
 ) -> tuple[Any, Any] | None:
     """The whole parsed page and the element a reader came for, which is changed in place; None where it cannot be read.
 
@@ -168,8 +167,13 @@ def main_tree(
         _drop_controls(root)
     page = next(root.iter("body"), root)
     chosen = rule._only.find(root) if rule._only is not None else []
-    _drop_all(element for element in page.iter(*NAMES.unread) if not _shadow(element))
-    _drop_all(one for one in page.iter("td", "div", "span", "pre", "a") if _is_gutter(one))
+    _drop_all(
+        element
+        for element in page.iter(*NAMES.unread)
+        if element.get("shadowrootmode") is None or element.tag != "template"
+    )
+    beside_code = page.iter("td", "div", "span", "pre", "a")
+    _drop_all(one for one in beside_code if not NAMES.gutters.isdisjoint((one.get("class") or "").split()))
     _drop_hidden(page)
     _drop_permalinks(page)
     if chosen:
@@ -188,8 +192,9 @@ def main_tree(
     if is_frame is not None:
         _drop_shared(content, is_frame)
     _drop_lone_headings(content)
-    if heading is not None and not _holds(content, heading):
-        content = _headed(content, heading)
+    if heading is not None and text_of(heading) not in map(text_of, content.iter("h1", "h2", "h3")):
+        content = _joined([content])
+        content.insert(0, heading)
     return root, content
 
 
@@ -216,21 +221,12 @@ def _drop_all(elements: Iterable[Any]) -> None:
         drop(element)
 
 
-def _is_gutter(element: Any) -> bool:
-    classes = element.get("class")
-    return classes is not None and not NAMES.gutters.isdisjoint(classes.split())
-
-
-def _shadow(element: Any) -> bool:
-    return element.tag == "template" and element.get("shadowrootmode") is not None
-
-
 def _drop_hidden(page: Any) -> None:
     """Take out what is hidden, unless a script shows nearly all of the page later."""
     hidden = [element for element in page.iter() if element is not page and hides(element)]
     if not hidden:
         return
-    hidden = _outermost(hidden)
+    hidden = outermost(hidden)
     whole, inside = _length(page), sum(map(_length, hidden))
     if whole - inside >= max(LIMITS.min_characters, LIMITS.min_share * whole) or inside < 10 * LIMITS.min_characters:
         _drop_all(hidden)
@@ -260,16 +256,16 @@ def _drop_frame(page: Any) -> None:
             comments.append(element)
         elif kind == "frame":
             frame.append(element)
-    outermost = _outermost([one for one in frame if _may_go(weights[one], whole)])
-    named = [one for one in outermost if _by_name(one)]
-    others = sum(weights[one].prose for one in outermost if not _by_name(one))
+    leaving = outermost([one for one in frame if _may_go(weights[one], whole)])
+    named = [one for one in leaving if _by_name(one)]
+    others = sum(weights[one].prose for one in leaving if not _by_name(one))
     if whole.prose - others - sum(weights[one].prose for one in named) < min(2 * LIMITS.prose, 0.5 * whole.prose):
-        outermost = [one for one in outermost if not _by_name(one)]
-    for element in outermost:
+        leaving = [one for one in leaving if not _by_name(one)]
+    for element in leaving:
         _keep_heading(element)
         drop(element)
-    gone = sum(weights[one].prose for one in outermost)
-    rest = whole.prose - gone - sum(weights[one].prose for one in _outermost(comments))
+    gone = sum(weights[one].prose for one in leaving)
+    rest = whole.prose - gone - sum(weights[one].prose for one in outermost(comments))
     if comments and rest >= 2 * LIMITS.prose:
         _drop_all(comments)
 
@@ -281,17 +277,6 @@ def _may_go(weight: _Weight, whole: _Weight) -> bool:
         or weight.characters <= 0.5 * whole.characters
         or _mostly_links(weight)
     )
-
-
-def _outermost(elements: Sequence[Any]) -> list[Any]:
-    """Those that lie in none of the others, in the order of the page."""
-    chosen, inside = set(elements), set[Any]()
-    found = []
-    for one in elements:
-        if one not in inside:
-            found.append(one)
-            inside.update(below for below in one.iter() if below in chosen)
-    return found
 
 
 def _by_name(element: Any) -> bool:
@@ -328,9 +313,10 @@ def _kind(element: Any) -> str | None:
     if tag in {"nav", "search"}:
         return "frame"
     if tag == "aside":
-        return None if _is_callout(role, names) else "frame"
+        return None if is_callout(element) else "frame"
     if tag in {"header", "footer"}:
-        return "frame" if role in NAMES.frame_roles or _of_page(element) or tag == "footer" else None
+        of_page = not any(above.tag in {"article", "section", "main"} for above in element.iterancestors())
+        return "frame" if role in NAMES.frame_roles or of_page or tag == "footer" else None
     if role in NAMES.frame_roles:
         return "frame"
     name = element.get("id") or ""
@@ -353,33 +339,11 @@ def _kind_of_names(classes: str, name: str) -> str | None:
         words = [word.lower() for word in NAMES.word.findall(one)]
         if {"comment", "comments"} & set(words) and words[0] not in {"no", "has", "icon"}:
             return "comments"
-        # `no-sidebar`, `has-toc`, `with-menu`, `layout-sidebar` and utilities such as `md:hidden` name a state.
-        if not words or words[0] in {
-            "no",
-            "has",
-            "with",
-            "is",
-            "layout",
-            "md",
-            "lg",
-            "sm",
-            "xl",
-            "js",
-            "not",
-            "without",
-        }:
+        if not words or words[0] in NAMES.states:
             continue
         if (words[0] in NAMES.noise or words[-1] in NAMES.noise) and "content" not in words and "wrapper" not in words:
             return "frame"
     return None
-
-
-def _is_callout(role: str, names: str) -> bool:
-    return role == "note" or role.startswith("doc-") or not WORDS.callouts.isdisjoint(names.lower().split())
-
-
-def _of_page(element: Any) -> bool:
-    return not any(above.tag in {"article", "section", "main"} for above in element.iterancestors())
 
 
 # -- step 2: the element that holds the prose ----------------------------------------------------------------------
@@ -534,14 +498,13 @@ def _goes_along(one: Any, main: Any, weights: dict[Any, _Weight], *, within: boo
 
 def _joined(elements: Iterable[Any]) -> Any:
     """Elements that lie in none of the others, moved below one of their own."""
-    outermost = _outermost(list(dict.fromkeys(elements)))
-    if not outermost:
+    apart = outermost(list(dict.fromkeys(elements)))
+    if not apart:
         return etree.Element("div")
-    parent = outermost[0].getparent()
-    together = outermost[0].makeelement("div")
+    parent, together = apart[0].getparent(), apart[0].makeelement("div")
     if parent is not None:
-        parent.insert(parent.index(outermost[0]), together)
-    for one in outermost:
+        parent.insert(parent.index(apart[0]), together)
+    for one in apart:
         one.tail = None
         together.append(one)
     return together
@@ -560,7 +523,11 @@ def _drop_links(content: Any, weights: dict[Any, _Weight], *, explicit: bool) ->
         return
     elements = [one for one in content.iter() if one is not content and one in weights]
     order = {element: number for number, element in enumerate(elements)}
-    prose = [order[one] for one in elements if one.tag not in NAMES.inline and _own_prose(one, weights[one])]
+    prose = [
+        order[one]
+        for one in elements
+        if one.tag not in NAMES.inline and _prose(one, weights[one]) >= 0.7 * LIMITS.prose
+    ]
     first, last = (prose[0], prose[-1]) if prose else (0, len(elements))
     for element in elements:
         weight = weights[element]
@@ -599,10 +566,6 @@ def _is_box(element: Any, weight: _Weight) -> bool:
         return False
     plain = weight.characters - weight.linked
     return plain < LIMITS.prose and next(element.iter("h1", "h2", "h3", "table", "pre"), None) is None
-
-
-def _own_prose(element: Any, weight: _Weight) -> bool:
-    return _prose(element, weight) >= LIMITS.prose * 0.7
 
 
 def _drop_shared(content: Any, is_frame: Callable[[str], bool]) -> None:
@@ -644,12 +607,11 @@ def _drop_lone_headings(content: Any) -> None:
         if element.tag in WORDS.headings and element.tag != "h1":
             if element.getparent() is not None:
                 drop(element)
-        elif _has_words(element) if element.tag not in NAMES.inline else _is_shown(element):
+        elif element.tag in NAMES.inline:
+            if element.tag in {"img", "picture", "a"} and not _in_heading(element):
+                return
+        elif _has_words(element):
             return
-
-
-def _is_shown(element: Any) -> bool:
-    return element.tag in {"img", "picture", "a"} and not _in_heading(element)
 
 
 def _has_words(element: Any) -> bool:
@@ -689,22 +651,6 @@ def _names_site(heading: Any) -> bool:
     inside = heading.getparent()
     links += [inside] if inside is not None and inside.tag == "a" else []
     return any(link.get("rel") == "home" or (link.get("href") or "/").rstrip("/") in {"", ".", ".."} for link in links)
-
-
-def _holds(content: Any, heading: Any) -> bool:
-    wanted = text_of(heading)
-    return any(text_of(one) == wanted for one in content.iter("h1", "h2", "h3"))
-
-
-def _headed(content: Any, heading: Any) -> Any:
-    together = content.makeelement("div")
-    parent = content.getparent()
-    if parent is not None:
-        parent.insert(parent.index(content), together)
-        content.tail = None
-    together.append(heading)
-    together.append(content)
-    return together
 
 
 # -- the text --------------------------------------------------------------------------------------------------------

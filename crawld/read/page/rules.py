@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+from zlib import crc32
 
 import re2
 from cssselect import HTMLTranslator, SelectorError, parse
@@ -121,6 +122,8 @@ class DigestRule:
     and changes smaller than `min_change` (0–1) do not count.
     """
 
+    algorithm: ClassVar[int] = 4
+    """Counts the ways in which a text was ever cut and numbered: digests of two ways cannot be compared."""
     pattern: str = "*"
     mode: Mode = "main"
     only: str | None = None
@@ -157,6 +160,12 @@ class DigestRule:
     def selectors(self) -> tuple[Selector, ...]:
         """All selectors of the rule."""
         return self._selectors if self._only is None else (*self._selectors, self._only)
+
+    @cached_property
+    def scheme(self) -> int:
+        """Number that makes digests comparable: how texts are cut and numbered, and what the rule leaves out."""
+        key = repr((self.algorithm, self.mode, self.only, tuple(self.ignore), tuple(self.ignore_text)))
+        return crc32(key.encode("utf-8", "replace")) | 1
 
     def fits(self, url: str) -> bool:
         """Tells whether the rule is for that URL."""

@@ -11,10 +11,11 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from itertools import repeat
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgpack
 import numpy as np
@@ -51,13 +52,100 @@ class ShapeError(ValueError):
     """Data that does not have the shape that was asked for."""
 
 
+class ShapeForm(Enum):
+    """Ways in which the values of a type cross."""
+
+    SAME = "as they are"
+    RECORD = "a fixed number of parts, each of its own shape"
+    LIST = "any number of items of one shape"
+    MAP = "any number of keys and values"
+    UNION = "None, or a value of one of several types with the number of its type"
+    CHOICE = "one of a few values, by its plain form"
+    COLUMN = "an array of numbers, as its bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Converts values of one type to plain data, and back."""
 
-    plain: Callable[[Any], Plain]
-    value: Callable[[Plain], Any]  # ShapeError where the data has another shape
-    leaf: type | None = None  # the type of both, where they are the same
+    form: ShapeForm
+    kind: Any = None
+    """The type, or what makes a value of its parts; the values of a choice; the dtype of a column; None: any type."""
+    parts: tuple["Shape", ...] = ()
+    names: tuple[str, ...] = ()
+    """The attributes that are the parts of a record; none where it is a tuple."""
+    kinds: tuple[Any, ...] = ()
+    """The types of a union."""
+    optional: bool = False
+    leaf: type | None = None
+    """The type of values that cross as they are."""
+
+    def plain(self, value: Any) -> Plain:
+        """The value as plain data."""
+        form, parts = self.form, self.parts
+        if form is ShapeForm.SAME:
+            return value
+        if form is ShapeForm.RECORD:
+            split = tuple(map(getattr, repeat(value), self.names)) if self.names else value
+            if len(split) != len(parts):
+                raise ValueError(f"{len(split)} parts where there are {len(parts)}")
+            plain = []
+            for part, one in zip(parts, split):
+                plain.append(one if part.form is ShapeForm.SAME else part.plain(one))
+            return plain
+        if form is ShapeForm.LIST:
+            if parts[0].form is ShapeForm.SAME:
+                return value if isinstance(value, list | tuple) else list(value)
+            return list(map(parts[0].plain, value))
+        if form is ShapeForm.CHOICE:
+            return value.value if isinstance(value, Enum) else value
+        if form is ShapeForm.MAP:
+            return dict(zip(map(parts[0].plain, value), map(parts[1].plain, value.values())))
+        if form is ShapeForm.COLUMN:
+            return np.ascontiguousarray(value, dtype=self.kind).tobytes()
+        if value is None and self.optional:
+            return None
+        if len(parts) == 1:
+            return parts[0].plain(value)
+        at = list(map(isinstance, repeat(value), self.kinds)).index(True)
+        return [at, parts[at].plain(value)]
+
+    def value(self, data: Plain) -> Any:
+        """The value that plain data stands for; ShapeError where the data has another shape."""
+        form, parts, kind = self.form, self.parts, self.kind
+        if form is ShapeForm.RECORD and type(data) is list and len(data) == len(parts):
+            values = []
+            for part, one in zip(parts, data):
+                values.append(one if type(one) is part.leaf else part.value(one))
+            try:
+                return kind(*values) if kind else tuple(values)
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise ShapeError(str(error)) from None
+        elif form is ShapeForm.SAME:
+            if type(data) is kind or kind is None:
+                return data
+            if kind is float and type(data) is int:
+                return float(data)
+        elif form is ShapeForm.LIST and type(data) is list:
+            item = parts[0]
+            alike = item.leaf is not None and set(map(type, data)) <= {item.leaf}
+            return kind(data if alike else map(item.value, data))
+        elif form is ShapeForm.MAP and type(data) is dict:
+            return dict(zip(map(parts[0].value, data), map(parts[1].value, data.values())))
+        elif form is ShapeForm.UNION:
+            if data is None and self.optional:
+                return None
+            if len(parts) == 1:
+                return parts[0].value(data)
+            if type(data) is list and len(data) == 2 and type(data[0]) is int and 0 <= data[0] < len(parts):
+                return parts[data[0]].value(data[1])
+        elif form is ShapeForm.CHOICE and isinstance(data, str | int | bytes | None) and data in kind:
+            return kind[data]
+        elif form is ShapeForm.COLUMN and type(data) is bytes and len(data) % kind.itemsize == 0:
+            if kind.kind == "b":  # bytes that are neither 0 nor 1 are no truth values
+                return np.frombuffer(data, dtype=np.uint8) != 0
+            return np.frombuffer(data, dtype=kind).copy()
+        raise ShapeError(f"{type(data).__name__} where {getattr(kind, '__name__', form.value)} belongs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +166,6 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     shapes = {name: shape_of(hints[name]) for name in names}
     name = f"{function.__module__}:{function.__qualname__}"
     return Signature(name, tuple(shapes.values()), shapes, shape_of(hints["return"]))
-
-
-def function_named(name: str) -> Callable[..., Any]:
-    """The function that a task names; nothing is imported for it."""
-    module, _, function = name.partition(":")
-    found = getattr(sys.modules.get(module), function, None)
-    if not isinstance(found, types.FunctionType):
-        raise ShapeError(f"there is no function {name[:200]!r} here")
-    return found
 
 
 def pack(data: Plain) -> bytes:
@@ -127,186 +206,55 @@ def _big(code: int, data: bytes) -> int:
 
 # -- shapes of types ----------------------------------------------------------------------------------------------
 
+_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
+    tuple: tuple, Sequence: tuple, list: list, set: set, frozenset: frozenset, Set: frozenset,
+}  # fmt: skip
+"""What a list becomes, by the type that is asked for."""
+
 
 @lru_cache(None)
 def shape_of(hint: Any) -> Shape:
     """The shape of a type; TypeError for one whose values cannot be sent."""
     origin, inner = get_origin(hint), get_args(hint)
-    if hint in _LEAVES:
-        return _LEAVES[hint]
+    if hint in {bool, int, str, bytes, float, None, type(None)}:
+        leaf = type(None) if hint is None else hint
+        return Shape(ShapeForm.SAME, leaf, leaf=leaf)
     if hint is Any or hint is object:
-        return _SAME
+        return Shape(ShapeForm.SAME)
     if origin is Annotated:
         return shape_of(inner[0])
     if origin in {Union, types.UnionType}:
-        return _union(inner)
+        kinds = tuple(one for one in inner if one is not type(None))
+        parts, origins = map(shape_of, kinds), tuple(get_origin(one) or one for one in kinds)
+        return Shape(ShapeForm.UNION, parts=tuple(parts), kinds=origins, optional=len(kinds) < len(inner))
     if origin is Literal:
-        return _one_of({value: value for value in inner})
+        return Shape(ShapeForm.CHOICE, {value: value for value in inner})
     if origin is np.ndarray:
-        return _array(np.dtype(get_args(inner[1])[0]))
+        return Shape(ShapeForm.COLUMN, np.dtype(get_args(inner[1])[0]))
     if origin is tuple and inner[-1] is not Ellipsis:
-        return _record(tuple(map(shape_of, inner)), lambda *parts: parts, tuple)
+        return Shape(ShapeForm.RECORD, parts=tuple(map(shape_of, inner)))
     if origin in _COLLECTIONS:
-        return _collection(shape_of(inner[0]), _COLLECTIONS[origin])
+        return Shape(ShapeForm.LIST, _COLLECTIONS[origin], (shape_of(inner[0]),))
     if origin in {dict, Mapping}:
-        return _map(shape_of(inner[0]), shape_of(inner[1]))
+        return Shape(ShapeForm.MAP, parts=tuple(map(shape_of, inner)))
     if isinstance(hint, type):
         return _of_class(hint)
     raise TypeError(f"{hint} has no shape")
 
 
-def _wrong(wanted: object, data: Plain) -> NoReturn:
-    raise ShapeError(f"{type(data).__name__} where {wanted} belongs")
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _leaf(kind: type) -> Shape:
-    def value(data: Plain) -> Any:
-        return data if type(data) is kind else _wrong(kind.__name__, data)
-
-    return Shape(_same, value, kind)
-
-
-def _real(data: Plain) -> float:
-    return float(data) if type(data) is float or type(data) is int else _wrong("float", data)
-
-
-_SAME = Shape(_same, _same)
-_LEAVES: dict[Any, Shape] = {kind: _leaf(kind) for kind in (bool, int, str, bytes, type(None))}
-_LEAVES |= {None: _LEAVES[type(None)], float: Shape(_same, _real)}
-_COLLECTIONS: dict[Any, Callable[[Any], Any]] = {
-    tuple: tuple, Sequence: tuple, list: list, set: set, frozenset: frozenset, Set: frozenset,
-}  # fmt: skip
-
-
-def _collection(item: Shape, made: Callable[[Any], Any]) -> Shape:
-    """Any number of items of one shape; a sequence comes back as a tuple."""
-
-    def plain(value: Any) -> Plain:
-        if item.leaf is not None:
-            return value if isinstance(value, list | tuple) else list(value)
-        return [item.plain(one) for one in value]
-
-    def value(data: Plain) -> Any:
-        if type(data) is not list:
-            _wrong("a list", data)
-        if item.leaf is None:
-            return made(map(item.value, data))
-        if not set(map(type, data)) <= {item.leaf}:
-            _wrong(f"a list of {item.leaf.__name__}", data)
-        return made(data)
-
-    return Shape(plain, value)
-
-
-def _map(key: Shape, item: Shape) -> Shape:
-    def plain(value: Mapping[Any, Any]) -> Plain:
-        return {key.plain(name): item.plain(one) for name, one in value.items()}
-
-    def value(data: Plain) -> Any:
-        if type(data) is not dict:
-            _wrong("a map", data)
-        return {key.value(name): item.value(one) for name, one in data.items()}
-
-    return Shape(plain, value)
-
-
-def _record(parts: tuple[Shape, ...], make: Callable[..., Any], split: Callable[[Any], Sequence[Any]]) -> Shape:
-    """A fixed number of parts, each of its own shape; what `make` refuses has another shape."""
-    count = len(parts)
-    to_plain, to_value = tuple(part.plain for part in parts), tuple(part.value for part in parts)
-
-    def plain(value: Any) -> Plain:
-        return [part(one) for part, one in zip(to_plain, split(value), strict=True)]
-
-    def value(data: Plain) -> Any:
-        if type(data) is not list or len(data) != count:
-            _wrong(f"a list of {count}", data)
-        given = [part(one) for part, one in zip(to_value, data)]
-        try:
-            return make(*given)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            raise ShapeError(str(error)) from None
-
-    return Shape(plain, value)
-
-
-def _one_of(values: Mapping[Any, Any]) -> Shape:
-    """One of a few values, each by its plain form."""
-
-    def value(data: Plain) -> Any:
-        found = values.get(data, values) if isinstance(data, str | int | bytes | None) else values
-        return _wrong(f"one of {list(values)}", data) if found is values else found
-
-    return Shape(lambda one: one.value if isinstance(one, Enum) else one, value)
-
-
-def _union(hints: tuple[Any, ...]) -> Shape:
-    """A value of one of several types: None as it is, the others with the number of their type."""
-    others = [hint for hint in hints if hint is not type(None)]
-    shapes = [shape_of(hint) for hint in others]
-    kinds = [get_origin(hint) or hint for hint in others]
-    optional = len(others) < len(hints)
-    if len(others) == 1:
-        only = shapes[0]
-        return Shape(
-            lambda one: None if one is None else only.plain(one),
-            lambda data: None if data is None else only.value(data),
-        )
-
-    def plain(value: Any) -> Plain:
-        if value is None and optional:
-            return None
-        exact = next((at for at, kind in enumerate(kinds) if type(value) is kind), None)
-        at = exact if exact is not None else next(at for at, kind in enumerate(kinds) if isinstance(value, kind))
-        return [at, shapes[at].plain(value)]
-
-    def value(data: Plain) -> Any:
-        if data is None and optional:
-            return None
-        if type(data) is not list or len(data) != 2 or type(data[0]) is not int or not 0 <= data[0] < len(shapes):
-            _wrong("one of several types", data)
-        return shapes[data[0]].value(data[1])
-
-    return Shape(plain, value)
-
-
-def _array(dtype: np.dtype[Any]) -> Shape:
-    """A column of numbers, as its bytes."""
-
-    def plain(value: Any) -> bytes:
-        data: bytes = np.ascontiguousarray(value, dtype=dtype).tobytes()
-        return data
-
-    def value(data: Plain) -> Any:
-        if type(data) is not bytes or len(data) % dtype.itemsize:
-            _wrong(f"a column of {dtype}", data)
-        if dtype.kind == "b":  # bytes that are neither 0 nor 1 are no truth values
-            return np.frombuffer(data, dtype=np.uint8) != 0
-        return np.frombuffer(data, dtype=dtype).copy()
-
-    return Shape(plain, value)
-
-
 def _of_class(kind: type) -> Shape:
     if issubclass(kind, Enum):
-        return _one_of({member.value: member for member in kind})
+        return Shape(ShapeForm.CHOICE, {member.value: member for member in kind})
     if kind is range:
-        whole = (_LEAVES[int],) * 3
-        return _record(whole, range, lambda value: (value.start, value.stop, value.step))
+        return Shape(ShapeForm.RECORD, range, (shape_of(int),) * 3, ("start", "stop", "step"))
+    hints = get_type_hints(kind)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        hints = get_type_hints(kind)
-        return _record(tuple(shape_of(hints[name]) for name in kind._fields), kind, tuple)
+        return Shape(ShapeForm.RECORD, kind, tuple(shape_of(hints[name]) for name in kind._fields))
     if not is_dataclass(kind):
         raise TypeError(f"{kind.__name__} has no shape")
-    hints, sent = get_type_hints(kind), [field.name for field in fields(kind) if field.init]
-    derived = len(sent) < len(fields(kind))
-    make = lru_cache(LIMITS.rules_kept)(kind) if derived else kind
-    shapes = tuple(shape_of(hints[name]) for name in sent)
-    return _record(shapes, make, lambda value: [getattr(value, name) for name in sent])
+    sent = tuple(field.name for field in fields(kind) if field.init)
+    make = kind if len(sent) == len(fields(kind)) else lru_cache(LIMITS.rules_kept)(kind)
+    return Shape(ShapeForm.RECORD, make, tuple(shape_of(hints[name]) for name in sent), sent)
 
 
 HEAD = struct.Struct("!cQQ")  # kind, bytes by which the worker has grown, length
@@ -352,30 +300,27 @@ class OutOfMemory:
 Answer = Done | Raised | OutOfMemory
 
 
-def flattened(work: Callable[..., Any], given: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[Any]]:
-    """The function behind a partial one, and all that it is given."""
-    if not isinstance(work, partial):
-        return work, given
-    if work.keywords:
-        raise TypeError("a task is given by position what was given beforehand")
-    return flattened(work.func, (*work.args, *given))
-
-
-def packed_task(work: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """A task as it is sent: its head, and the rest. They are not joined, because a body may be large."""
+def packed_task(
+    work: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[tuple[bytes, bytes], Shape]:
+    """A task as it is sent, and the shape of its result. Its head and the rest are not joined: a body may be large."""
     shapes = signature_of(work)
     if len(given) > len(shapes.given):
         raise TypeError(f"{shapes.name} takes {len(shapes.given)} arguments")
-    plain = [shape.plain(one) for shape, one in zip(shapes.given, given)]
-    data = pack([shapes.name, plain, {name: shapes.named[name].plain(one) for name, one in named.items()}])
-    return HEAD.pack(MessageKind.TASK, 0, len(data)), data
+    plain = list(map(Shape.plain, shapes.given, given))
+    more = dict(zip(named, map(Shape.plain, map(shapes.named.__getitem__, named), named.values())))
+    data = pack([shapes.name, plain, more])
+    return (HEAD.pack(MessageKind.TASK, 0, len(data)), data), shapes.result
 
 
 def receive_task(sock: socket.socket) -> tuple[Signature, Callable[[], Any]]:
     """Wait for the next task; its signature, and the call to make."""
     _, _, length = HEAD.unpack(_exactly(sock, HEAD.size))
     name, given, named = unpack(_exactly(sock, length))
-    function = function_named(name)
+    module, _, attribute = name.partition(":")
+    function = getattr(sys.modules.get(module), attribute, None)  # nothing is imported for it
+    if not isinstance(function, types.FunctionType):
+        raise ShapeError(f"there is no function {name[:200]!r} here")
     shapes = signature_of(function)
     values = [shape.value(one) for shape, one in zip(shapes.given, given)]
     return shapes, partial(function, *values, **{key: shapes.named[key].value(one) for key, one in named.items()})
@@ -403,12 +348,12 @@ def send_answer(sock: socket.socket, answer: Answer, shape: Shape) -> None:
     sock.sendall(data)
 
 
+@dataclass(slots=True)
 class AnswerReader:
     """Puts one answer together from the bytes that arrive."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self._heard = bytearray()
+    shape: Shape
+    _heard: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> Answer | None:
         """Take some bytes; the answer where it is complete. ShapeError where it is none that a task can have."""
@@ -423,17 +368,15 @@ class AnswerReader:
             raise ShapeError("bytes beyond the length announced")
         if len(heard) < HEAD.size + length:
             return None
-        return self._answer(kind, grown, memoryview(heard)[HEAD.size :])
-
-    def _answer(self, kind: bytes, grown: int, data: memoryview) -> Answer:
-        if kind == MessageKind.BYTES and self._shape.leaf is bytes:
-            return Done(bytes(data), grown)
-        if kind == MessageKind.DONE and self._shape.leaf is not bytes:
-            return Done(self._shape.value(unpack(data)), grown)
+        said = memoryview(heard)[HEAD.size :]
+        if kind == MessageKind.BYTES and self.shape.leaf is bytes:
+            return Done(bytes(said), grown)
+        if kind == MessageKind.DONE and self.shape.leaf is not bytes:
+            return Done(self.shape.value(unpack(said)), grown)
         if kind == MessageKind.RAISED:
-            name, text, trace = _RAISED.value(unpack(data))
+            name, text, trace = _RAISED.value(unpack(said))
             return Raised(_error(name, text[: LIMITS.max_text]), trace[: LIMITS.max_text], grown)
-        if kind == MessageKind.MEMORY and not data:
+        if kind == MessageKind.MEMORY and not said:
             return OutOfMemory()
         raise ShapeError("an answer of an unknown kind")
 

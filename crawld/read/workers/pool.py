@@ -24,17 +24,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import crawld
 from crawld.model.errors import TooCostlyError
 from crawld.read.workers.confinement import Confinement
-from crawld.read.workers.messages import (
-    Answer,
-    AnswerReader,
-    Done,
-    Raised,
-    Shape,
-    ShapeError,
-    flattened,
-    packed_task,
-    signature_of,
-)
+from crawld.read.workers.messages import Answer, AnswerReader, Done, OutOfMemory, Raised, Shape, ShapeError, packed_task
 from crawld.read.workers.worker import Limits
 
 
@@ -48,7 +38,7 @@ class PoolLimits:
     """Payers whose clocks are remembered."""
     max_message: int = 64
     end_seconds: float = 5.0
-    """Until the template has killed its workers and ended."""
+    """Until the template has killed its workers and ended; then it is killed."""
     moment: float = 0.1
     """Seconds that a task may take in the short lane: pages that people read need hundredths."""
     wall_factor: float = 6.0
@@ -80,14 +70,12 @@ class FairQueue(Generic[T]):
         self._clocks: OrderedDict[str, float] = OrderedDict()
         self._clock = 0.0
         self._turn = 0
+        self._count = 0
         self._bytes: dict[str, int] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return self._count
 
     def put(self, payer: str, task: T, size: int) -> None:
         """Let a task of `size` bytes wait."""
@@ -97,6 +85,7 @@ class FairQueue(Generic[T]):
         self._waiting[payer].append((task, size))
         self._bytes[payer] = self._bytes.get(payer, 0) + size
         self.bytes += size
+        self._count += 1
 
     def pop(self) -> T:
         """The next task."""
@@ -132,6 +121,7 @@ class FairQueue(Generic[T]):
         heapq.heappush(self._heap, (begins, self._turn, payer))
 
     def _left(self, payer: str, size: int) -> None:
+        self._count -= 1
         self.bytes -= size
         self._bytes[payer] -= size
         if not self._waiting[payer]:
@@ -226,6 +216,21 @@ class WorkerProcess(asyncio.Protocol):
             hear(answer, status)
 
 
+def started_template(control: socket.socket, *arguments: str) -> subprocess.Popen[bytes]:
+    """Starts the process that forks workers; it is told to over that socket."""
+    paths = [str(Path(crawld.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # A process that forks must have one thread only; with one thread, one arena of malloc is enough.
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+    return subprocess.Popen(  # noqa: S603 - our own module, with numbers of our own
+        [sys.executable, "-P", "-m", "crawld.read.workers.template", str(control.fileno()), *arguments],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[control.fileno()],
+        env=environment,
+        start_new_session=True,  # ctrl-C is for the daemon
+    )
+
+
 class Launcher:
     """Starts workers. The template is started with the first, and again where it has ended."""
 
@@ -267,32 +272,17 @@ class Launcher:
         """End the template and with it all workers."""
         self._lost("the pool was closed")
         for template in self._templates:
-            await asyncio.to_thread(template.wait, LIMITS.end_seconds)
+            try:
+                await asyncio.to_thread(template.wait, LIMITS.end_seconds)
+            except subprocess.TimeoutExpired:  # it is still importing, on a busy machine; its workers end with it
+                template.kill()
+                await asyncio.to_thread(template.wait)
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         limits = (str(self._limits.seconds), str(self._limits.memory))
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "crawld.read.workers.template",
-            str(theirs.fileno()),
-            *limits,
-            *self._modules,
-        ]
-        paths = [str(Path(crawld.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        # A process that forks must have one thread only; with one thread, one arena of malloc is enough.
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        environment |= {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
         with theirs:
-            template = subprocess.Popen(  # noqa: S603 - our own module, with numbers of our own
-                command,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                start_new_session=True,  # ctrl-C is for the daemon
-            )
+            template = started_template(theirs, *limits, *self._modules)
         self._templates = [*(one for one in self._templates if one.poll() is None), template]
         ours.setblocking(False)
         self._control = ours
@@ -384,10 +374,18 @@ class WorkerPool:
 
     async def run(self, payer: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
         """Return what `work` returns; TooCostlyError where it exceeded a limit."""
-        function, all_given = flattened(work, given)
-        size = sum(map(_size, all_given))
+        function: Callable[..., Any] = work
+        everything: Sequence[Any] = given
+        if isinstance(work, partial):
+            if work.keywords:
+                raise TypeError("a task is given by position what was given beforehand")
+            function, everything = work.func, (*work.args, *given)
+        size = 0  # of what is to be read, whether given as it is or as the body of an answer
+        for one in everything:
+            body = getattr(one, "body", one)
+            size += len(body) if isinstance(body, bytes | bytearray) else 0
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._enqueue(_Task(payer, function, all_given, named, size, answer, long=size >= LIMITS.large))
+        self._enqueue(_Task(payer, function, everything, named, size, answer, long=size >= LIMITS.large))
         self._serve()
         return await answer
 
@@ -483,7 +481,7 @@ class WorkerPool:
             task.timer = loop.call_later(LIMITS.moment, self._outgrown, worker, task)
         finish = partial(self._finish, worker, task)
         try:
-            message, shape = packed_task(task.work, task.given, task.named), signature_of(task.work).result
+            message, shape = packed_task(task.work, task.given, task.named)
         except Exception as error:  # noqa: BLE001 - it is raised where the task was asked for
             finish(Raised(error, f"while {task.work.__qualname__} was handed to a worker", 0), None)
             return
@@ -513,9 +511,22 @@ class WorkerPool:
         spent = asyncio.get_running_loop().time() - task.began
         (self._long if task.long else self._short).paid(task.payer, spent)
         again = answer is None and self._broken(task, status)
-        if answer is not None:
-            self._answer(task, answer)
-        self._give_back(worker, task, reusable=isinstance(answer, Done | Raised) and answer.grown < LIMITS.grown)
+        if isinstance(answer, OutOfMemory):
+            _fail(task, f"reading it took more than {self._limits.memory >> 20} MB of memory")
+        elif answer is not None and not task.answer.done():  # else the caller is gone
+            if isinstance(answer, Done):
+                task.answer.set_result(answer.result)
+            else:
+                answer.error.add_note(answer.trace)
+                task.answer.set_exception(answer.error)
+        if isinstance(answer, Done | Raised) and answer.grown < LIMITS.grown and not task.long:
+            self._idle.append(worker)
+        else:
+            if task.long:
+                self._seat_taken = False
+            else:
+                self._short_workers -= 1
+            worker.close()
         if again:
             task.evicted, task.long = False, True
             self._enqueue(task)
@@ -539,34 +550,7 @@ class WorkerPool:
             _fail(task, f"reading it ended the worker process {how}")
         return False
 
-    def _answer(self, task: _Task, answer: Answer) -> None:
-        if task.answer.done():
-            return  # the caller is gone
-        if isinstance(answer, Done):
-            task.answer.set_result(answer.result)
-        elif isinstance(answer, Raised):
-            answer.error.add_note(answer.trace)
-            task.answer.set_exception(answer.error)
-        else:
-            _fail(task, f"reading it took more than {self._limits.memory >> 20} MB of memory")
-
-    def _give_back(self, worker: WorkerProcess, task: _Task, *, reusable: bool) -> None:
-        if reusable and not task.long:
-            self._idle.append(worker)
-            return
-        if task.long:
-            self._seat_taken = False
-        else:
-            self._short_workers -= 1
-        worker.close()
-
 
 def _fail(task: _Task, why: str) -> None:
     if not task.answer.done():
         task.answer.set_exception(TooCostlyError(why))
-
-
-def _size(given: object) -> int:
-    """The bytes of what is to be read, whether given as they are or as the body of an answer."""
-    body = getattr(given, "body", given)
-    return len(body) if isinstance(body, bytes | bytearray) else 0

@@ -79,7 +79,7 @@ class _Timed:
 
     async def server_process(self) -> int | None:
         """The process of the server that serves the connection that writes."""
-        async with self._connection.transaction() as connection:  # type: ignore[attr-defined]  # as above
+        async with self._database.writing.transaction() as connection:  # type: ignore[attr-defined]  # as above
             if connection.dialect.name == "sqlite":
                 return None
             return int(await connection.scalar(text("SELECT pg_backend_pid()")))

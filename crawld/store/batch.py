@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crawld.model.crawl import ChangeVerdict, Crawl, Memory, Verdict
 from crawld.model.fetched import TURNED_AWAY, RobotsState
@@ -11,8 +11,12 @@ from crawld.model.metrics import HistoryPoint
 from crawld.model.page import Alias, PageState
 from crawld.model.signal import SOURCES, Signal, SignalGain
 from crawld.model.usage import usage_of
+from crawld.store.bulk import known, storable
 from crawld.store.sources import Poll
-from crawld.store.tables import by_source, known, storable
+from crawld.store.tables import by_source
+
+if TYPE_CHECKING:
+    from crawld.store.commit_queue import QueuedItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,6 @@ class Record(NamedTuple):
 
 
 Item = Record | Signal | HostState | FreshnessPoint | Poll | FrameChange | RobotsState | SignalGain
-Row = Mapping[str, Any]
 Fields = tuple[Any, ...]
 CHANGES = frozenset({Verdict.CHANGED, Verdict.GONE})
 TOLD = frozenset({Verdict.NEW, Verdict.CHANGED, Verdict.GONE})
@@ -52,6 +55,8 @@ CRAWL = (
 """The columns of a row of `crawls`."""
 SIGNAL = ("page_id", "source", "seen_at", "claimed_at", "stale")
 """The columns of a row of `signals`."""
+CHANGE = ("page_id", "at", "verdict", "magnitude", "moved_to")
+"""The columns of a row of `changes`, but for its number."""
 
 
 def _none() -> list[int]:
@@ -113,9 +118,9 @@ class PageChange:
             self.failed += 1
             return
         self.success = crawl.at
-        self.title, self.language = record.title or self.title, record.language or self.language
+        self.title, self.language = storable(record.title) or self.title, storable(record.language) or self.language
         if record.memory is not None:
-            self.content_type = record.memory.content_type or self.content_type
+            self.content_type = storable(record.memory.content_type) or self.content_type
         if self.first_success is None:
             self.first_success = crawl.at
         if crawl.tau is None or not crawl.signals or any(crawl.signals):
@@ -155,7 +160,7 @@ class Batch:
 
     pages: dict[int, PageChange] = field(default_factory=dict)
     crawls: list[Fields] = field(default_factory=list)  # in the order of `CRAWL`
-    changes: list[Row] = field(default_factory=list)
+    changes: list[Fields] = field(default_factory=list)  # in the order of `CHANGE`
     signals: list[Fields] = field(default_factory=list)  # in the order of `SIGNAL`
     aliases: dict[int, Alias] = field(default_factory=dict)  # by page
     memories: dict[int, Memory] = field(default_factory=dict)
@@ -169,12 +174,12 @@ class Batch:
     gains: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # sums by host and source
     calibration: dict[tuple[int, int], list[float]] = field(default_factory=dict)
     unarchived: set[int] = field(default_factory=set)  # pages of which no earlier versions are to be kept
+    others: bool = False  # whether there is more than crawls, copies and counts of the day
 
     def add(self, item: Item) -> None:
-        """Fold in one queued thing."""
+        """Fold in one queued thing that is no record."""
+        self.others = True
         match item:
-            case Record():
-                self._add_record(item)
             case Signal():
                 self.pages.setdefault(item.page_id, PageChange()).signalled(item)
                 self.signals.append(signal_row(item))
@@ -193,7 +198,8 @@ class Batch:
                 for at, number in enumerate((item.confirmed, item.in_vain, item.gain, item.saved)):
                     sums[at] += number
 
-    def _add_record(self, record: Record) -> None:
+    def add_record(self, record: Record) -> None:
+        """Fold in a finished attempt."""
         crawl = record.crawl
         self.pages.setdefault(crawl.page_id, PageChange()).crawled(record)
         self.crawls.append(crawl_row(crawl))
@@ -211,21 +217,21 @@ class Batch:
             renews, change = crawl.verdict is Verdict.UNCHANGED, len(self.changes) - 1 - moved if told else None
             self._add_body(Body(crawl.page_id, crawl.at, storable(content_type), record.body, renews, change))
         if record.usage:
-            self.changes.append({**change_row(crawl), "verdict": ChangeVerdict.USAGE.value, "magnitude": None})
+            self.changes.append((crawl.page_id, crawl.at, ChangeVerdict.USAGE.value, None, None))
         if record.memory is not None and usage_of(record.memory.said).noarchive:
             self.unarchived.add(crawl.page_id)
         if record.host is not None:
             self.hosts[record.host.name] = record.host
+            self.others = True
 
     def _add_alias(self, crawl: Crawl, alias: Alias, *, told: bool) -> None:
         """Take in that a page moved, or is a page of its own again: also where it is what it was, that is told."""
-        self.aliases[crawl.page_id] = alias
+        self.aliases[crawl.page_id], self.others = alias, True
         if alias.of is not None:
-            moved = {"verdict": ChangeVerdict.MOVED.value, "magnitude": None, "moved_to": alias.url}
-            self.changes.append({**change_row(crawl), **moved})
+            self.changes.append((crawl.page_id, crawl.at, ChangeVerdict.MOVED.value, None, alias.url))
         elif not told or crawl.verdict is Verdict.CHANGED:
-            row = self.changes.pop() if told else change_row(crawl)
-            self.changes.append({**row, "verdict": ChangeVerdict.BACK.value})
+            page, at, _, *rest = self.changes.pop() if told else change_row(crawl)
+            self.changes.append((page, at, ChangeVerdict.BACK.value, *rest))
 
     def _add_body(self, body: "Body") -> None:
         """Take in a copy; one that renews another copy of the batch takes its place."""
@@ -247,11 +253,14 @@ class Batch:
         sums[2] += predicted
 
 
-def fold(items: Iterable[Item]) -> Batch:
+def fold(queued: "Iterable[QueuedItem]") -> Batch:
     """The batch that does what the items say, in their order."""
     batch = Batch()
-    for item in items:
-        batch.add(item)
+    for _, item, _ in queued:
+        if isinstance(item, Record):
+            batch.add_record(item)
+        else:
+            batch.add(item)
     return batch
 
 
@@ -276,15 +285,9 @@ def crawl_row(crawl: Crawl) -> Fields:
     )
 
 
-def change_row(crawl: Crawl) -> Row:
+def change_row(crawl: Crawl) -> Fields:
     """The row of `changes`, but for its number."""
-    return {
-        "page_id": crawl.page_id,
-        "at": crawl.at,
-        "verdict": crawl.verdict.value,
-        "magnitude": known(crawl.magnitude),
-        "moved_to": None,
-    }
+    return crawl.page_id, crawl.at, crawl.verdict.value, known(crawl.magnitude), None
 
 
 def signal_row(signal: Signal) -> Fields:

@@ -1,59 +1,41 @@
-"""Many rows at once: statements are compiled once and rows go to the driver as plain tuples.
+"""Statements over many rows, as text: row by row on SQLite, for all rows at once on PostgreSQL.
 
 SQLAlchemy's own way with parameters and results costs more than the database does when rows are counted in millions.
 """
 
+import math
+import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy.exc
-from sqlalchemy import (
-    BigInteger,
-    Dialect,
-    Executable,
-    Insert,
-    Select,
-    Table,
-    Text,
-    bindparam,
-    cast,
-    column,
-    func,
-    literal,
-    literal_column,
-    select,
-)
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import Dialect, Select, Table
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.types import TypeEngine
 
-from crawld.store import tables
-
-
-async def run(connection: AsyncConnection, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Run a statement for each of the rows, which all have the same keys; nothing for none."""
-    if not rows:
-        return
-    sql, names, constants = _compiled(statement, connection.dialect, tuple(rows[0]))
-    if len(names) == 1:
-        values = [(row[names[0]],) for row in rows]
-    else:
-        pick = itemgetter(*names)
-        values = [pick({**constants, **row}) for row in rows] if constants else [pick(row) for row in rows]
-    if connection.dialect.name == "sqlite":
-        await run_on_sqlite(connection, sql, values)
-    else:
-        await connection.exec_driver_sql(sql, values)
+Rows = Sequence[tuple[Any, ...]]
+AT_ONCE = {"postgresql"}
+"""Dialects that run a statement for all rows at once."""
 
 
-async def run_on_sqlite(connection: AsyncConnection, sql: str, values: list[Any]) -> None:
+def storable(text: str | None) -> str | None:
+    """Text that both databases take: without NUL and without lone surrogates."""
+    if text is None:
+        return None
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def known(number: float | None) -> float | None:
+    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
+    return None if number is None or math.isnan(number) else number
+
+
+async def run_on_sqlite(connection: AsyncConnection, sql: str, values: Rows) -> None:
     """Run a statement for each row: one errand to the driver's thread instead of one each for cursor, rows and end."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
     with _as_sqlalchemy(sql):
@@ -103,36 +85,24 @@ def _compiled_query(query: Select[Any], dialect: Dialect) -> SQLCompiler:
     return query.compile(dialect=dialect)
 
 
-@lru_cache(maxsize=256)
-def _compiled(
-    statement: Executable, dialect: Dialect, keys: tuple[str, ...]
-) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    """The SQL, the names of its parameters in order, and the values of those that no row gives."""
-    compiled = statement.compile(dialect=dialect, column_keys=list(keys), for_executemany=True)  # type: ignore[attr-defined]
-    names = tuple(compiled.positiontup)
-    return str(compiled), names, {name: compiled.params[name] for name in names if name not in keys}
-
-
-# Statements that are run for many rows: row by row on SQLite, for all of them at once on PostgreSQL.
-
-Rows = Sequence[tuple[Any, ...]]
-AT_ONCE = {"postgresql"}
-"""Dialects that run a statement for all rows at once."""
-
-
-class Given(dict[str, Any]):
-    """The values of a row as a statement sees them, by name: parameters, or columns of the table of all rows."""
-
-    def __init__(self, values: Mapping[str, Any], *, dialect: str, at_once: bool) -> None:
-        super().__init__(values)
-        self.dialect, self.at_once = dialect, at_once
+_FIELD = re.compile(r"(?<!:):([a-z]\w*)")
+_GIVEN = re.compile(r"\{(FROM|USING|,) given\}")
 
 
 class ForRows:
-    """A statement over the values of a row; `columns` are their names and types, in the order of the rows' fields."""
+    """A statement over rows; `columns` are the names of their fields and what PostgreSQL calls their types.
 
-    def __init__(self, columns: Mapping[str, TypeEngine[Any]], build: Callable[[Given], Executable]) -> None:
-        self.columns, self.build = dict(columns), build
+    In its text `:name` is a field of a row, and `{FROM given}`, `{USING given}` or `{, given}` stands where the rows
+    are joined as a table, which SQLite, row by row, does without.
+    """
+
+    def __init__(self, columns: str, sql: str) -> None:
+        self.columns = {name: kind for name, _, kind in (column.partition(" ") for column in columns.split(", "))}
+        self.sql = sql
+
+    def rows(self, documents: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        """The documents as rows."""
+        return [tuple(map(document.__getitem__, self.columns)) for document in documents]
 
     async def run(self, connection: AsyncConnection, rows: Rows, *, each: bool = False) -> Sequence[Any]:
         """Run it; what it returns on PostgreSQL, where it returns anything.
@@ -142,48 +112,39 @@ class ForRows:
         """
         if not rows:
             return ()
-        dialect = connection.dialect
-        at_once = dialect.name in AT_ONCE
-        sql, constants, pick = _compiled_for_rows(self, dialect, at_once)
-        if at_once:
-            arrays = (*map(list, zip(*rows, strict=True)), *constants)
-            result = await connection.exec_driver_sql(sql, pick(arrays) if pick else arrays)
-            if each and result.rowcount != len(rows):
-                missing = f"{len(rows) - result.rowcount} of {len(rows)} rows are not there"
-                raise IntegrityError(sql, None, LookupError(missing))
-            return result.all() if result.returns_rows else ()
-        given = [(*row, *constants) for row in rows] if constants else rows
-        given = list(map(pick, given)) if pick else list(given)
-        if dialect.name == "sqlite":
-            await run_on_sqlite(connection, sql, given)
-        else:
-            await connection.exec_driver_sql(sql, given)
-        return ()
+        dialect = connection.dialect.name
+        at_once = dialect in AT_ONCE
+        sql = _text(self, dialect, at_once)
+        if dialect == "sqlite":
+            await run_on_sqlite(connection, sql, rows)
+            return ()
+        result = await connection.exec_driver_sql(sql, _arrays(rows) if at_once else list(rows))
+        if at_once and each and result.rowcount != len(rows):
+            raise _missing(sql, len(rows) - result.rowcount, len(rows))
+        return result.all() if at_once and result.returns_rows else ()
 
 
-@lru_cache(maxsize=256)
-def _compiled_for_rows(
-    statement: ForRows,
-    dialect: Dialect,
-    at_once: bool,
-) -> tuple[str, tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]:
-    """The SQL, the constants that follow a row's fields, and what brings both into the order of the parameters."""
-    columns = {f"b_{name}": kind for name, kind in statement.columns.items()}
-    seen = _table_of(columns) if at_once else [bindparam(name, type_=kind) for name, kind in columns.items()]
-    given = Given(dict(zip(statement.columns, seen, strict=True)), dialect=dialect.name, at_once=at_once)
-    return _ordered(statement.build(given), columns, dialect)
+@lru_cache(maxsize=512)
+def _text(statement: ForRows, dialect: str, at_once: bool, before: int = 0) -> str:
+    """The SQL for a dialect; its parameters are numbered from `before` on."""
+    places = {name: f"${number}" for number, name in enumerate(statement.columns, start=1 + before)}
+    if at_once:
+        arrays = ", ".join(f"{places[name]}::{kind}[]" for name, kind in statement.columns.items())
+        given = f"unnest({arrays}) AS given ({', '.join(statement.columns)})"
+        return _FIELD.sub(r"given.\1", _GIVEN.sub(rf"\1 {given}", statement.sql))
+    sql = _GIVEN.sub("", statement.sql)
+    if dialect == "sqlite":
+        return _FIELD.sub(lambda found: places[found[1]].replace("$", "?"), sql)
+    return _FIELD.sub(lambda found: f"{places[found[1]]}::{statement.columns[found[1]]}", sql)
 
 
-def _ordered(
-    built: Any, columns: Mapping[str, TypeEngine[Any]], dialect: Dialect
-) -> tuple[str, tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]:
-    compiled: SQLCompiler = built.compile(dialect=dialect)
-    asked = compiled.positiontup or []
-    constants = {name: compiled.params[name] for name in asked if name not in columns}
-    places = {name: at for at, name in enumerate([*columns, *constants])}
-    order = [places[name] for name in asked]
-    pick = itemgetter(*order) if len(order) > 1 and order != list(range(len(places))) else None
-    return str(compiled), tuple(constants.values()), pick
+def _arrays(rows: Rows) -> tuple[list[Any], ...]:
+    """The fields of the rows as columns."""
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+def _missing(sql: str, missing: int, given: int) -> IntegrityError:
+    return IntegrityError(sql, None, LookupError(f"{missing} of {given} rows are not there"))
 
 
 class Part(NamedTuple):
@@ -194,8 +155,8 @@ class Part(NamedTuple):
     each: bool = False
 
 
-Returned = Mapping[ForRows, Sequence[Any]]
-"""The first column of what each statement returns."""
+Returned = Mapping[ForRows, Any]
+"""Ids that each query found, and how many rows each other statement wrote, where rows are taken at once."""
 
 
 async def run_together(connection: AsyncConnection, parts: Sequence[Part]) -> Returned:
@@ -203,209 +164,89 @@ async def run_together(connection: AsyncConnection, parts: Sequence[Part]) -> Re
 
     Where rows are taken at once the statements are sent as one: with few rows, the sending costs more than the rows.
     """
+    if connection.dialect.name not in AT_ONCE:
+        for part in parts:
+            await part.statement.run(connection, part.rows)
+        return {}
     parts = [part for part in parts if part.rows]
-    if len(parts) < 2 or connection.dialect.name not in AT_ONCE:
-        return {
-            part.statement: [row[0] for row in await part.statement.run(connection, part.rows, each=part.each)]
-            for part in parts
-        }
-    statements = tuple((part.statement, part.each) for part in parts)
-    sql, constants, pick = _compiled_together(statements, connection.dialect)
-    arrays = (*(list(values) for part in parts for values in zip(*part.rows, strict=True)), *constants)
-    (found,) = (await connection.exec_driver_sql(sql, pick(arrays) if pick else arrays)).all()
-    told = {part.statement: values for part, values in zip(parts, found, strict=True)}
-    for part in parts:
-        if part.each and told[part.statement] != len(part.rows):
-            missing = f"{len(part.rows) - told[part.statement]} of {len(part.rows)} rows are not there"
-            raise IntegrityError(sql, None, LookupError(missing))
-    return told
+    if not parts:
+        return {}
+    sql = _together(tuple((part.statement, part.each) for part in parts))
+    (told,) = (await connection.exec_driver_sql(sql, sum((_arrays(part.rows) for part in parts), ()))).all()
+    for part, values in zip(parts, told, strict=True):
+        if part.each and values != len(part.rows):
+            raise _missing(sql, len(part.rows) - values, len(part.rows))
+    return {part.statement: values for part, values in zip(parts, told, strict=True)}
 
 
 @lru_cache(maxsize=256)
-def _compiled_together(
-    statements: tuple[tuple[ForRows, bool], ...], dialect: Dialect
-) -> tuple[str, tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]:
-    """As `_compiled_for_rows`, of several; one row comes back, with a column for each."""
-    columns: dict[str, TypeEngine[Any]] = {}
-    returned: list[Any] = []
-    whole: list[Any] = []
+def _together(statements: tuple[tuple[ForRows, bool], ...]) -> str:
+    """The statements as one; a row comes back, with a column for each: ids that it found, or how many rows it wrote."""
+    parts: list[str] = []
+    told: list[str] = []
+    before = 0
     for number, (statement, each) in enumerate(statements):
-        own = {f"b{number}_{name}": kind for name, kind in statement.columns.items()}
-        columns |= own
-        given = Given(dict(zip(statement.columns, _table_of(own), strict=True)), dialect=dialect.name, at_once=True)
-        built: Any = statement.build(given)
-        query = isinstance(built, Select)
-        part = (built if query else built.returning(literal_column("1").label("one"))).cte(f"part_{number}")
-        whole.append(part)
-        if query:
-            returned.append(func.array(select(part.c[0]).scalar_subquery()))
+        sql = _text(statement, "postgresql", True, before).strip()
+        before += len(statement.columns)
+        if sql.startswith("SELECT"):
+            told.append(f"ARRAY(SELECT id FROM part_{number})")
         else:
-            returned.append(select(func.count()).select_from(part).scalar_subquery() if each else literal_column("0"))
-    return _ordered(select(*returned).add_cte(*whole), columns, dialect)
+            sql += " RETURNING 1 AS one"
+            told.append(f"(SELECT count(*) FROM part_{number})" if each else "0")
+        parts.append(f"part_{number} AS ({sql})")
+    return f"WITH {', '.join(parts)} SELECT {', '.join(told)}"
 
 
-def _table_of(columns: Mapping[str, TypeEngine[Any]]) -> list[Any]:
-    """The columns of a table made of one array a column."""
-    arrays = [bindparam(name, type_=ARRAY(kind)) for name, kind in columns.items()]
-    rows = func.unnest(*arrays).table_valued(*(column(name, kind) for name, kind in columns.items()), name="given")
-    return list(rows.render_derived().c)
+# Statements that follow from a table: no two rows that are given have the same key.
 
 
-def inserting(table: Table, *names: str) -> ForRows:
-    """INSERT rows that have these columns, or all."""
-    return ForRows(_columns(table, names), lambda given: insert_given(table, given))
+def inserting(table: Table, *names: str, conflict: str = "") -> ForRows:
+    """INSERT rows that have these columns, or all; `conflict` says what becomes of one that is there already."""
+    names = names or tuple(table.c.keys())
+    columns, fields = ", ".join(names), ", ".join(f":{name}" for name in names)
+    sql = f"INSERT INTO {table.name} ({columns}) SELECT {fields} {{FROM given}} WHERE true {conflict}"
+    return ForRows(", ".join(f"{name} {_kind(table, name)}" for name in names), sql)
 
 
-def replacing_rows(table: Table) -> ForRows:
-    """INSERT, or overwrite the row that has the same primary key; no two rows have the same."""
-    return _merging(table, lambda _, new: new)
+def added_once(table: Table, *names: str) -> ForRows:
+    """INSERT, unless there is a row with the same key."""
+    return inserting(table, *names, conflict="ON CONFLICT DO NOTHING")
 
 
-def adding_rows(table: Table) -> ForRows:
-    """INSERT, or add every number to the row that has the same primary key; no two rows have the same."""
-    return _merging(table, lambda old, new: old + new)
-
-
-def _merging(table: Table, merge: Callable[[Any, Any], Any]) -> ForRows:
-    keys = [one.name for one in table.primary_key]
-
-    def build(given: Given) -> Executable:
-        statement: Any = insert_given(table, given)
-        merged = {name: merge(table.c[name], statement.excluded[name]) for name in given if name not in keys}
-        finished: Executable = statement.on_conflict_do_update(index_elements=keys, set_=merged)
-        return finished
-
-    return ForRows(_columns(table, ()), build)
-
-
-def _columns(table: Table, names: Sequence[str]) -> dict[str, TypeEngine[Any]]:
-    return {name: table.c[name].type for name in names or table.c.keys()}
-
-
-def insert_given(table: Table, given: Given) -> Any:
-    """INSERT the values, or all rows."""
-    statement = postgresql.insert(table) if given.dialect == "postgresql" else sqlite.insert(table)
-    return statement.from_select(list(given), select(*given.values())) if given.at_once else statement.values(given)
-
-
-# INSERTs that know what to do with a row that is there already, in the database's own dialect.
-
-
-def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
-def _split(table: Table) -> tuple[list[str], list[str]]:
-    keys = [column.name for column in table.primary_key]
-    return keys, [column.name for column in table.columns if column.name not in keys]
-
-
-@lru_cache
-def plain(table: Table) -> Insert:
-    """INSERT, one object for each table, so that it is compiled once."""
-    return table.insert()
-
-
-@lru_cache
-def named_once(dialect: str, table: Table) -> Insert:
-    """INSERT, unless there is a row of that name."""
-    return _insert(dialect, table).on_conflict_do_nothing(index_elements=["name"])
-
-
-@lru_cache
-def added_once(dialect: str, table: Table) -> Insert:
-    """INSERT, unless there is a row with the same primary key."""
-    return _insert(dialect, table).on_conflict_do_nothing(index_elements=_split(table)[0])
-
-
-@lru_cache
-def replacing(dialect: str, table: Table) -> Insert:
+def replacing(table: Table) -> ForRows:
     """INSERT, or overwrite the row that has the same primary key."""
-    statement = _insert(dialect, table)
-    keys, fields = _split(table)
-    return statement.on_conflict_do_update(
-        index_elements=keys, set_={name: statement.excluded[name] for name in fields}
-    )  # fmt: skip
+    return inserting(table, conflict=on_conflict(table, "excluded.{0}"))
 
 
-@lru_cache
-def adding(dialect: str, table: Table) -> Insert:
+def adding(table: Table) -> ForRows:
     """INSERT, or add every number to the row that has the same primary key."""
-    return _adding(_insert(dialect, table), table)
+    return inserting(table, conflict=on_conflict(table, "{1}.{0} + excluded.{0}"))
 
 
-def _adding(statement: Any, table: Table) -> Insert:
-    keys, numbers = _split(table)
-    sums = {name: table.c[name] + statement.excluded[name] for name in numbers}
-    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=sums)
-    return finished
+def of_host(table: Table, merge: str = "excluded.{0}", **others: str) -> ForRows:
+    """The same of rows about hosts; instead of its id a row has `host`, the host's name.
 
-
-def _counting(dialect: str, origin: Select[Any]) -> Insert:
-    keys, numbers = _split(tables.signal_counts)
-    return _adding(_insert(dialect, tables.signal_counts).from_select([*keys, *numbers], origin), tables.signal_counts)
-
-
-def count_signals(given: Given) -> Insert:
-    """Add signals to the counts of a page's host and source."""
-    page = tables.pages.c
-    key = page.host_id, given["source"]
-    signals, stale = given["signals"], given["stale"]
-    if given.at_once:  # several pages may have one host
-        signals, stale = (cast(func.sum(number), BigInteger) for number in (signals, stale))
-    origin = select(*key, literal(0), signals, stale, literal(0)).where(page.id == given["id"])
-    return _counting(given.dialect, origin.group_by(*key).order_by(*key) if given.at_once else origin)
-
-
-@lru_cache
-def count_polls(dialect: str) -> Insert:
-    """Add polls to the counts of a host, by its name, and source."""
-    host = tables.hosts.c
-    polls, events = (bindparam(name, type_=BigInteger) for name in ("b_polls", "b_events"))
-    origin = select(host.id, bindparam("b_source", type_=Text), polls, literal(0), literal(0), events)
-    return _counting(dialect, origin.where(host.name == bindparam("b_host", type_=Text)))
-
-
-@lru_cache
-def add_gains(dialect: str) -> Insert:
-    """Add what signals gained to the account of a host, by its name, and source."""
-    table, host = tables.signal_gains, tables.hosts.c
-    names = [column.name for column in table.columns if column.name != "host_id"]
-    given = [bindparam(f"b_{name}", type_=table.c[name].type) for name in names]
-    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
-    return _adding(_insert(dialect, table).from_select(["host_id", *names], origin), table)
-
-
-@lru_cache
-def put_of_host(dialect: str, table: Table) -> Insert:
-    """INSERT or overwrite a row about a host, by the host's name and whatever else the row's key has."""
-    host, (keys, fields) = tables.hosts.c, _split(table)
-    names = [*(key for key in keys if key != "host_id"), *fields]
-    given = [bindparam(f"b_{name}", type_=table.c[name].type) for name in names]
-    origin = select(host.id, *given).where(host.name == bindparam("b_host", type_=Text))
-    statement: Any = _insert(dialect, table).from_select(["host_id", *names], origin)
-    changes = {name: statement.excluded[name] for name in fields}
-    finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
-    return finished
-
-
-def rows_of_host(table: Table, changed: Callable[[Any], dict[str, Any]] = lambda _: {}) -> ForRows:
-    """The same for many rows at once; `host` is the host's name, and no two rows have the same key.
-
-    `changed` says what becomes of columns that the new row does not simply overwrite.
+    `others` are columns that become something else where there is a row already.
     """
-    keys, fields = _split(table)
-    names = [*(key for key in keys if key != "host_id"), *fields]
+    names = [column.name for column in table.columns if column.name != "host_id"]
+    sql = (
+        f"INSERT INTO {table.name} (host_id, {', '.join(names)}) "
+        f"SELECT hosts.id, {', '.join(f':{name}' for name in names)} FROM hosts {{, given}} "
+        f"WHERE hosts.name = :host ORDER BY hosts.id {on_conflict(table, merge, **others)}"
+    )
+    return ForRows(", ".join(["host text", *(f"{name} {_kind(table, name)}" for name in names)]), sql)
 
-    def build(given: Given) -> Insert:
-        origin = select(tables.hosts.c.id, *(given[name] for name in names))
-        origin = origin.where(tables.hosts.c.name == given["host"]).order_by(tables.hosts.c.id)
-        statement: Any = _insert(given.dialect, table).from_select(["host_id", *names], origin)
-        changes = {name: statement.excluded[name] for name in fields} | changed(statement.excluded)
-        finished: Insert = statement.on_conflict_do_update(index_elements=keys, set_=changes)
-        return finished
 
-    return ForRows({"host": Text(), **{name: table.c[name].type for name in names}}, build)
+def on_conflict(table: Table, merge: str, **others: str) -> str:
+    """What becomes of a row that is there already: `merge` says it of the column {0} of the table {1}."""
+    keys = [column.name for column in table.primary_key]
+    merged = {one.name: merge.format(one.name, table.name) for one in table.columns if one.name not in keys} | others
+    return f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(f'{name} = {to}' for name, to in merged.items())}"
+
+
+def _kind(table: Table, name: str) -> str:
+    """The type of a column as PostgreSQL calls it."""
+    return table.c[name].type.compile(dialect=postgresql.dialect())  # type: ignore[no-untyped-call]
 
 
 # Many new rows at once: by COPY on PostgreSQL, row by row on SQLite.

@@ -5,140 +5,20 @@ The workers of a fleet take them from a counter whose row stays locked until the
 number has seen every smaller one, also on PostgreSQL, and no number is left out.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Select, func, select, true
+from sqlalchemy import ColumnElement, Select, func, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.model.crawl import ChangeVerdict, Verdict
+from crawld.model.crawl import ChangeVerdict
 from crawld.model.errors import InputError
 from crawld.model.usage import PageUse
 from crawld.store import tables
-from crawld.store.batch import Batch
-from crawld.store.bulk import ForRows, inserting
 from crawld.store.engine import among, floored
-from crawld.store.pages import OneWriter, WriteScope
 from crawld.store.versions import allows, decompress_to, usage_document
 from crawld.store.views import Change, Changes, Version, VersionBody
-
-Rows = list[dict[str, Any]]
-WITHOUT_COPY = tuple(
-    verdict.value for verdict in (ChangeVerdict.GONE, ChangeVerdict.MOVED, ChangeVerdict.REMOVED, ChangeVerdict.USAGE)
-)
-"""Verdicts of changes that brought no copy."""
-_FIELDS = ("page_id", "at", "verdict", "magnitude", "moved_to")
-BODY = ("page_id", "at", "content_type", "size", "zstd")
-"""Columns of a copy, before its version."""
-_INSERT, _INSERT_BODIES = inserting(tables.changes, "id", *_FIELDS), inserting(tables.bodies, *BODY, "version")
-GONE_AMONG = ForRows(
-    {"id": BigInteger()},
-    lambda given: select(tables.pages.c.id).where(
-        tables.pages.c.id == given["id"], tables.pages.c.gone_since.is_not(None)
-    ),
-)
-"""Those of some pages that are gone; of several statements that run as one, it sees them as they were before."""
-
-
-class ChangeSignal:
-    """Wakes what waits for changes when some are committed."""
-
-    def __init__(self) -> None:
-        self._committed = asyncio.Event()
-
-    def tell(self) -> None:
-        """Changes were committed."""
-        self._committed.set()
-        self._committed = asyncio.Event()
-
-    def next(self) -> asyncio.Event:
-        """An event that is set at the next commit: take it before looking at the database."""
-        return self._committed
-
-
-def changed_pages(batch: Batch) -> list[int]:
-    """Pages of which it matters whether they were gone before the batch."""
-    return [int(row["page_id"]) for row in batch.changes if row["verdict"] == Verdict.CHANGED.value]
-
-
-async def write_changes(
-    connection: AsyncConnection, told: Rows, copies: Sequence[tuple[Any, ...]], scope: WriteScope | None
-) -> None:
-    """Write changes and copies at the end of a transaction.
-
-    Each copy ends with its version, or None and the change that brought it as an index of `told`.
-    """
-    changes = [tuple(row[name] for name in _FIELDS) for row in told]
-    if scope is not None and told:
-        await scope.write_changes(connection, changes, copies)
-        return
-    first = await OneWriter().first_change(connection, len(told)) if told else 0
-    await _INSERT.run(connection, [(first + at, *row) for at, row in enumerate(changes)])
-    bodies = [(*row, version if change is None else first + change) for *row, version, change in copies]
-    await _INSERT_BODIES.run(connection, bodies)
-
-
-def told_changes(batch: Batch, gone: set[int]) -> Rows:
-    """Change rows of a batch, not yet numbered: a page that was `gone` when it was seen last is back."""
-    found: Rows = []
-    for row in batch.changes:
-        page, verdict = int(row["page_id"]), row["verdict"]
-        if verdict == Verdict.GONE.value:
-            gone.add(page)
-        elif page in gone and verdict != ChangeVerdict.MOVED.value:
-            gone.discard(page)
-            verdict = ChangeVerdict.BACK.value
-        found.append({**row, "verdict": verdict})
-    return found
-
-
-async def gone_among(connection: AsyncConnection, pages: Sequence[int]) -> set[int]:
-    """Those of these pages that are gone."""
-    page = tables.pages.c
-    chosen, parameters = among(connection.dialect.name, page.id, pages)
-    rows = await connection.scalars(select(page.id).where(chosen, page.gone_since.is_not(None)), parameters)
-    return set(rows.all())
-
-
-class Renewed:
-    """The versions that bodies renew which no change brought: each stays the version it was."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, int] = {}
-        self._changed: dict[int, int] = {}
-        self._told: dict[int, int] = {}
-
-    async def read(self, connection: AsyncConnection, pages: Sequence[int]) -> None:
-        """Look at the copies of these pages, before any is deleted, and at their changes so far."""
-        if not pages:
-            return
-        body, change = tables.bodies.c, tables.changes.c
-        self._kept = await _latest(connection, pages, body.version, body.page_id, body.version.is_not(None))
-        told = change.verdict.not_in(WITHOUT_COPY)
-        self._changed = await _latest(connection, pages, change.id, change.page_id, told)
-
-    def add(self, told: Rows) -> None:
-        """These changes are written with the copies."""
-        for at, row in enumerate(told):
-            if row["verdict"] not in WITHOUT_COPY:
-                self._told[row["page_id"]] = at
-
-    def version(self, page: int) -> tuple[int | None, int | None]:
-        """The version of a page's latest copy, or the change that is to be it; neither where that is not known."""
-        if page in self._kept or page not in self._told:
-            return self._kept.get(page, self._changed.get(page)), None
-        return None, self._told[page]
-
-
-async def _latest(
-    connection: AsyncConnection, pages: Sequence[int], number: Column[int], of: Column[int], where: ColumnElement[bool]
-) -> dict[int, int]:
-    chosen, parameters = among(connection.dialect.name, of, pages)
-    rows = await connection.execute(select(of, func.max(number)).where(chosen, where).group_by(of), parameters)
-    return {int(page): int(version) for page, version in rows}
-
 
 MAX_SKIPPED = 100_000
 """Changes among which one answer looks for those of some kinds."""

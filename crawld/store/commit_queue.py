@@ -43,7 +43,7 @@ class CommitQueue:
     def __init__(self) -> None:
         self._first: deque[QueuedItem] = deque()
         self._signals: dict[int, list[QueuedItem]] = {}  # by page
-        self._unsettled: dict[int, None] = {}  # numbers, in order
+        self._unsettled: dict[int, float] = {}  # when items were put, by number, in order
         self._last = 0
         self.signals = 0  # that wait in their own lane
         self.bytes = 0  # of bodies, until settled
@@ -61,15 +61,20 @@ class CommitQueue:
         """The number of the item put last."""
         return self._last
 
+    @property
+    def oldest(self) -> float | None:
+        """When the first item that is not settled was put, None where all are."""
+        return next(iter(self._unsettled.values()), None)
+
     def holds(self, number: int) -> bool:
         """Whether an item with this number or a smaller one is not settled yet."""
         return bool(self._unsettled) and next(iter(self._unsettled)) <= number
 
-    def put(self, item: Item, lease: tuple[int, int] | None = None) -> None:
+    def put(self, item: Item, lease: tuple[int, int] | None = None, now: float = 0.0) -> None:
         """Add an item."""
         self._last += 1
         queued = QueuedItem(self._last, item, lease)
-        self._unsettled[queued.number] = None
+        self._unsettled[queued.number] = now
         self.bytes += weight(item)
         if isinstance(item, Signal):
             self._signals.setdefault(item.page_id, []).append(queued)

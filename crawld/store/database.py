@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import ExceptionContext, event, select, text
@@ -14,9 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from crawld.model.errors import DamagedError, StoreError
 from crawld.store import tables
 from crawld.store.address import check_place, keep_private, parse_address
-from crawld.store.engine import as_store_error, is_damage, reading_engine, writing_engine
+from crawld.store.engine import as_store_error, is_damage, keep_trying, reading_engine, writing_engine
 from crawld.store.lock import FileLock, lock_postgres
 from crawld.store.schema import copy_before_migration, migrate
+
+T = TypeVar("T")
 
 
 class Damage:
@@ -80,12 +82,33 @@ class Damage:
             self.look_at(context.sqlalchemy_exception)
 
 
+async def newest_change(connection: AsyncConnection) -> int:
+    """The number of the newest change, 0 where there is none."""
+    return int(await connection.scalar(text("SELECT max(id) FROM changes")) or 0)
+
+
 async def touch_tables(connection: AsyncConnection) -> None:
     """Read the first and last row of every table: one that is missing, or has lost its root, is met at the start."""
     for table in tables.metadata.sorted_tables:
         keys = list(table.primary_key.columns) or list(table.columns)[:1]
         for order in (keys, [key.desc() for key in keys]):
             (await connection.execute(select(table).order_by(*order).limit(1))).all()
+
+
+class ChangeSignal:
+    """Wakes what waits for changes when some are committed."""
+
+    def __init__(self) -> None:
+        self._committed = asyncio.Event()
+
+    def tell(self) -> None:
+        """Changes were committed."""
+        self._committed.set()
+        self._committed = asyncio.Event()
+
+    def next(self) -> asyncio.Event:
+        """An event that is set at the next commit: take it before looking at the database."""
+        return self._committed
 
 
 class WriteConnection:
@@ -120,7 +143,8 @@ class WriteConnection:
         async with self._turn:
             try:
                 connection = await self._open()
-                async with self._bounded(connection), connection.begin():
+                bounded = self._bounded(connection, self._seconds) if self._seconds is not None else nullcontext()
+                async with bounded, connection.begin():
                     if self._check is not None:
                         await self._check(connection)
                     yield connection
@@ -131,13 +155,10 @@ class WriteConnection:
                 raise
 
     @asynccontextmanager
-    async def _bounded(self, connection: AsyncConnection) -> AsyncIterator[None]:
+    async def _bounded(self, connection: AsyncConnection, seconds: float) -> AsyncIterator[None]:
         """Cut the connection where the time is over: a server that is out of reach answers no rollback either."""
-        if self._seconds is None:
-            yield
-            return
         driver: Any = (await connection.get_raw_connection()).driver_connection
-        end = asyncio.get_running_loop().call_later(self._seconds, driver.terminate)
+        end = asyncio.get_running_loop().call_later(seconds, driver.terminate)
         try:
             yield
         finally:
@@ -191,11 +212,6 @@ class Database:
         return self._opened is not None
 
     @property
-    def by_row(self) -> bool:
-        """Whether it is SQLite: rows are written one by one, and an index of dirty pages costs little."""
-        return self._address.file is not None
-
-    @property
     def writing(self) -> WriteConnection:
         """The connection that writes; StoreError where there is none, DamagedError where nothing may be written."""
         if self._opened is None:
@@ -210,6 +226,24 @@ class Database:
         if self._opened is None:
             raise StoreError("the store is not open")
         return self._opened[1]
+
+    async def read(self, work: Callable[[AsyncConnection], Awaitable[T]], seconds: float | None = None) -> T:
+        """What the work returns that reads, tried again while the database does not answer, or not in time."""
+
+        async def attempt() -> T:
+            async with self.reading.connect() as connection:
+                return await work(connection)
+
+        return await keep_trying(attempt, self.redacted_url, seconds)
+
+    async def write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """The same of work that writes, in one transaction, in turn with the crawls."""
+
+        async def attempt() -> T:
+            async with self.writing.transaction() as connection:
+                return await work(connection)
+
+        return await keep_trying(attempt, self.redacted_url)
 
     async def open(self) -> None:
         """Open, migrate and lock it; StoreError in a sentence where that cannot be."""

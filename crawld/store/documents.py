@@ -6,21 +6,20 @@ write no spaces between words are indexed letter by letter, and their words are 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, TextClause, and_, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Select, TextClause, and_, delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.errors import InputError
 from crawld.model.page import NOT_LISTED, Document, PageState
 from crawld.model.usage import PageUse
 from crawld.store import tables
-from crawld.store.bulk import replacing
+from crawld.store.bulk import inserting, storable
 from crawld.store.engine import among
 from crawld.store.report import page_stats
-from crawld.store.tables import storable
 from crawld.store.versions import allows, compress, decompress, decompress_to
 
 
@@ -85,33 +84,29 @@ async def pending_copies(
     kept = and_(_body.page_id == latest.page_id, _body.version == latest.version)
     query = (
         select(latest.number, latest.page_id, latest.version, _body.id, _body.size, _body.content_type,
-               _page.url, _host.name)
+               _page.url, _host.name, _document.version.label("known"))
         .join_from(latest.number.table, tables.bodies, kept, isouter=True)
         .join(tables.pages, _page.id == latest.page_id, isouter=True)
         .join(tables.hosts, _host.id == _page.host_id, isouter=True)
+        .join(tables.documents, _document.page_id == latest.page_id, isouter=True)
         .order_by(latest.number)
     )  # fmt: skip
-    rows = (await connection.execute(query)).all()
-    known = await versions_of(connection, [row.page_id for row in rows])
     found: list[PendingCopy] = []
     total = 0
-    for row in rows:
-        packed = None
-        if row.id is not None and row.url is not None and known.get(row.page_id, -1) < row.version:
+    for row in (await connection.execute(query)).all():
+        copy = None
+        if row.id is not None and row.url is not None and (row.known is None or row.known < row.version):
             total += row.size
             if found and total > max_bytes:
                 break
-            packed = await connection.scalar(select(_body.zstd).where(_body.id == row.id))
-        body = None if packed is None else decompress_to(packed, row.size)
+            # With its size: the copy may be renewed in place between the two statements.
+            own = select(_body.zstd, _body.size).where(_body.id == row.id)
+            copy = (await connection.execute(own)).one_or_none()
+        body = None if copy is None else decompress_to(copy.zstd, copy.size)
         found.append(
             PendingCopy(row.number, row.page_id, row.version, row.url or "", row.name or "", row.content_type, body)
         )
     return found
-
-
-async def newest_change(connection: AsyncConnection) -> int:
-    """The number of the newest change, 0 where there is none."""
-    return int(await connection.scalar(select(_change.id).order_by(_change.id.desc()).limit(1)) or 0)
 
 
 async def read_cursor(connection: AsyncConnection) -> int | None:
@@ -121,32 +116,18 @@ async def read_cursor(connection: AsyncConnection) -> int | None:
     return None if value is None else int(value)
 
 
-async def keep_cursor(connection: AsyncConnection, number: int) -> None:
-    """Note how far changes have become documents; the time of a number that moves all the time says nothing."""
-    row = {"name": CURSOR, "value": str(number), "changed_at": 0.0}
-    await connection.execute(replacing(connection.dialect.name, tables.settings), row)
+_PUT_DOCUMENTS = inserting(tables.documents)
 
 
-async def versions_of(connection: AsyncConnection, pages: Sequence[int]) -> dict[int, int]:
-    """The version of each page's document."""
-    chosen, parameters = among(connection.dialect.name, _document.page_id, pages)
-    rows = await connection.execute(select(_document.page_id, _document.version).where(chosen), parameters)
-    return {row.page_id: row.version for row in rows}
-
-
-def packed_document(page_id: int, version: int, document: Document) -> dict[str, Any]:
-    """The row of a document."""
-    parts = (storable(part) or "" for part in (document.title, document.text, document.markdown))
-    whole = "\0".join(parts).encode("utf-8", "replace")
-    return {
-        "page_id": page_id,
-        "version": version,
-        "language": document.language,
-        "canonical": storable(document.canonical),
-        "size": len(document.text),
-        "indexed": False,
-        "zstd": compress(whole),
-    }
+def packed_documents(kept: Sequence[tuple[PendingCopy, Document]]) -> list[tuple[Any, ...]]:
+    """The rows of documents, in the order of the columns; of two of one page the later."""
+    rows = {}
+    for copy, one in kept:
+        whole = "\0".join([storable(part) or "" for part in (one.title, one.text, one.markdown)])
+        packed = compress(whole.encode("utf-8", "replace"))
+        about = one.language, storable(one.canonical), len(one.text)
+        rows[copy.page_id] = (copy.page_id, copy.version, *about, False, packed)
+    return list(rows.values())
 
 
 def unpacked_document(row: Any) -> Document:
@@ -155,14 +136,13 @@ def unpacked_document(row: Any) -> Document:
     return Document(body, markdown, title or None, row.language, row.canonical)
 
 
-async def put_documents(connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], *, search: bool) -> None:
+async def put_documents(connection: AsyncConnection, rows: Sequence[tuple[Any, ...]], *, search: bool) -> None:
     """Write documents over those that were kept, and index them."""
-    latest = {row["page_id"]: row for row in rows}
-    await drop_documents(connection, list(latest))
-    if latest:
-        await connection.execute(insert(tables.documents), list(latest.values()))
+    pages = [row[0] for row in rows]
+    await drop_documents(connection, pages)
+    await _PUT_DOCUMENTS.run(connection, rows)
     if search:
-        await index_documents(connection, list(latest))
+        await index_documents(connection, pages)
 
 
 async def drop_documents(connection: AsyncConnection, pages: Sequence[int]) -> None:
@@ -389,7 +369,7 @@ def _vector_query(terms: SearchTerms) -> tuple[TextClause, dict[str, Any]]:
         parameters[f"x{number}"] = _spaced(term)
     asked = " && ".join(parts)  # of names of parameters alone
     query = (
-        f"SELECT page_id, ts_rank_cd(words, query, 1) AS score FROM search_words, (SELECT {asked} AS query) AS asked "  # noqa: S608
+        f"SELECT page_id, ts_rank_cd(words, query, 1) AS score FROM search_words, (SELECT {asked} AS query) AS asked "
         "WHERE words @@ query ORDER BY score DESC LIMIT :limit"
     )
     return text(query), parameters

@@ -45,15 +45,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def keep_trying(attempt: Callable[[], Awaitable[T]], redacted_url: str) -> T:
+async def keep_trying(attempt: Callable[[], Awaitable[T]], redacted_url: str, seconds: float | None = None) -> T:
     """What the attempt returns in the end; StoreError where it cannot succeed or took too long.
 
-    An attempt is one transaction or only reads, so nothing of a failed one is left.
+    An attempt is one transaction or only reads, so nothing of a failed one is left. One that takes longer than
+    `seconds` is broken off and made again.
     """
     waited, delay = 0.0, 0.05
     while True:
         try:
-            return await attempt()
+            async with asyncio.timeout(seconds):
+                return await attempt()
         except (SQLAlchemyError, OSError) as error:
             if not is_passing(error) or waited >= LIMITS.max_retry_seconds:
                 raise as_store_error(error, redacted_url) from error

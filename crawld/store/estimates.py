@@ -10,32 +10,28 @@ from typing import Any
 import numpy as np
 from sqlalchemy import (
     BigInteger,
-    Double,
     Select,
-    Text,
     and_,
     bindparam,
     case,
-    delete,
     func,
     or_,
     select,
     text,
     true,
-    update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import Verdict
 from crawld.model.estimate import AgeCurve, Estimate, Histories, Ints
-from crawld.model.page import PageState
+from crawld.model.page import Page, PageState
 from crawld.model.signal import SOURCES, SignalTrust
 from crawld.store import tables
-from crawld.store.batch import CHANGES
-from crawld.store.bulk import ForRows, Given, fetch, replacing_rows, rows_of_host, run
+from crawld.store.batch import CHANGES, PageChange
+from crawld.store.bulk import ForRows, fetch, known, of_host, replacing
 from crawld.store.engine import Ranges, among, choice, chosen, fetch_within, within
 from crawld.store.pages import WriteScope
-from crawld.store.tables import by_source, known
+from crawld.store.tables import by_source
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class EstimatesLimits:
 LIMITS = EstimatesLimits()
 
 
-# Pages with a successful crawl newer than their estimate, kept in memory where an index of them would be dear.
+# Pages with a successful crawl newer than their estimate, kept in memory: written, it would cost as much as a crawl.
 
 _page = tables.pages.c
 
@@ -65,16 +61,17 @@ class DirtyPages:
     def __len__(self) -> int:
         return len(self._latest)
 
-    def found(self, latest: Mapping[int, float]) -> None:
-        """These pages are dirty, says the database."""
+    def found(self, latest: Mapping[int, float], *, every: bool = False) -> None:
+        """These pages are dirty, says the database; with `every` there are no others."""
+        self.read |= every
         if latest:
             self._latest = dict(sorted({**self._latest, **latest}.items(), key=itemgetter(1)))
 
-    def crawled(self, successes: Mapping[int, float | None]) -> None:
-        """Crawls of these pages were committed; None where none of them was a success."""
-        for page, at in successes.items():
-            if at is not None:
-                self._latest[page] = at  # one that waits keeps its place
+    def crawled(self, changes: Mapping[int, PageChange]) -> None:
+        """Crawls of these pages were committed."""
+        for page, change in changes.items():
+            if change.success is not None:
+                self._latest[page] = change.success  # one that waits keeps its place
 
     def estimated(self, estimates: Iterable[Estimate], now: float) -> None:
         """Estimates were committed; pages that were crawled since stay dirty."""
@@ -88,10 +85,10 @@ class DirtyPages:
         """Forget the pages that are gone."""
         self._latest = {page: at for page, at in self._latest.items() if not gone(page)}
 
-    def drop(self, pages: Iterable[int]) -> None:
-        """Forget pages."""
+    def drop(self, pages: Iterable[Page]) -> None:
+        """Forget retired pages; those that other workers retire are learnt once more, without harm."""
         for page in pages:
-            self._latest.pop(page, None)
+            self._latest.pop(page.id, None)
 
     def first(self, limit: int, held: Callable[[int], bool] | None = None) -> list[int]:
         """Those that wait longest, of pages that are held."""
@@ -104,16 +101,6 @@ class DirtyPages:
         return found
 
 
-async def dirty_pages(reading: AsyncEngine, limit: int) -> Ints:
-    """Pages with a successful crawl newer than their estimate, longest waiting first, by an index of them."""
-    query = (
-        select(_page.id).where(_page.dirty_since.is_not(None), _page.state != PageState.RETIRED.value)
-        .order_by(_page.dirty_since).limit(limit)
-    )  # fmt: skip
-    async with reading.connect() as connection:
-        return np.array((await connection.execute(query)).scalars().all(), dtype=np.int64)
-
-
 async def read_dirty(reading: AsyncEngine, page_ids: Sequence[int] | None = None) -> dict[int, float]:
     """All dirty pages, by a scan, or those among these, with their latest successful crawls."""
     known = tables.estimates.c
@@ -121,6 +108,7 @@ async def read_dirty(reading: AsyncEngine, page_ids: Sequence[int] | None = None
         select(_page.id, _page.last_success)
         .join_from(tables.pages, tables.estimates, known.page_id == _page.id, isouter=True)
         .where(_page.last_success.is_not(None), known.at.is_(None) | (known.at < _page.last_success))
+        .where(_page.state != PageState.RETIRED.value)
     )
     async with reading.connect() as connection:
         given: dict[str, Any] = {}
@@ -162,7 +150,9 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
     """The latest observations of the first pages, in the order of `page_ids`; unknown pages have none."""
     ids = np.asarray(page_ids, dtype=np.int64)
     async with reading.connect() as connection:
-        pages = await _read_pages(connection, ids.tolist())
+        dialect = connection.dialect.name
+        about = await fetch(connection, _pages(dialect), choice(dialect, ids.tolist()))
+        pages = {row[0]: row[1:] for row in about}
         unknown = (0, "", None, *(0,) * len(SOURCES))
         found = [pages.get(page_id, unknown) for page_id in ids.tolist()]
         crawls = np.minimum(np.fromiter(map(itemgetter(0), found), np.int64, len(found)), max_per_page)
@@ -192,12 +182,6 @@ async def read_histories(reading: AsyncEngine, page_ids: Ints, max_per_page: int
 
 
 _WIDTH = 5 + len(SOURCES)
-
-
-async def _read_pages(connection: AsyncConnection, page_ids: list[int]) -> dict[int, tuple[Any, ...]]:
-    """By page: how often it was crawled, its host, when watching began, and its signals by source."""
-    dialect = connection.dialect.name
-    return {row[0]: tuple(row[1:]) for row in await fetch(connection, _pages(dialect), choice(dialect, page_ids))}
 
 
 @cache
@@ -257,15 +241,11 @@ def _in_order(rows: np.ndarray[Any, Any], ids: Ints, most: int) -> tuple[np.ndar
     return rows[order[picked]], offsets
 
 
-def _keep_dirty(given: Given) -> Any:
-    """A page that was crawled since its estimate was made stays dirty; see `DirtyPages.estimated`."""
-    crawled = (_page.last_success > given["at"]) & (_page.last_success <= given["now"])
-    since = case((crawled, _page.last_success), else_=None)
-    return update(tables.pages).where(_page.id == given["id"]).values(dirty_since=since)
-
-
-_KEEP_DIRTY = ForRows({"id": BigInteger(), "at": Double(), "now": Double()}, _keep_dirty)
-_PUT_ESTIMATES = replacing_rows(tables.estimates)
+_PUT_ESTIMATES = replacing(tables.estimates)
+_UNMARK = ForRows(
+    "id bigint", "UPDATE pages SET dirty_since = NULL {FROM given} WHERE pages.id = :id AND dirty_since IS NOT NULL"
+)
+"""Earlier versions and exports of fleets mark the pages of a SQLite file that are dirty."""
 
 
 def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
@@ -288,36 +268,23 @@ def estimate_row(estimate: Estimate) -> tuple[Any, ...]:
     )
 
 
-async def write_estimates(
-    connection: AsyncConnection, scope: WriteScope | None, estimates: Sequence[Estimate], now: float
-) -> None:
-    """Write estimates over the old ones.
-
-    On PostgreSQL a page is dirty where its estimate is older than its latest success: writing that too would be a
-    second version of the page's row for every crawl.
-    """
+async def write_estimates(connection: AsyncConnection, scope: WriteScope | None, estimates: Sequence[Estimate]) -> None:
+    """Write estimates over the old ones."""
     if scope is not None:
         estimates = await scope.ours(connection, estimates, lambda one: scope.of_page(one.page_id))
-    rows = sorted(map(estimate_row, estimates), key=itemgetter(0))
-    await _PUT_ESTIMATES.run(connection, rows)
+    await _PUT_ESTIMATES.run(connection, sorted(map(estimate_row, estimates), key=itemgetter(0)))
     if connection.dialect.name == "sqlite":
-        await _KEEP_DIRTY.run(connection, [(row[0], row[1], now) for row in rows])
+        await _UNMARK.run(connection, [(estimate.page_id,) for estimate in estimates])
 
 
-def _heard_since(new: Any) -> dict[str, Any]:
-    """A source that was heard before has been heard since then."""
-    old = tables.signal_trust.c
-    return {"heard_since": case((and_(old.heard, new.heard), old.heard_since), else_=new.heard_since)}
-
-
-_PUT_AGE_CURVES, _PUT_TRUST = rows_of_host(tables.age_curves), rows_of_host(tables.signal_trust, _heard_since)
-_host, _curve = tables.hosts.c, tables.age_curves.c
-_FORGET_AGE_CURVE = delete(tables.age_curves).where(
-    tables.age_curves.c.host_id
-    == select(tables.hosts.c.id).where(tables.hosts.c.name == bindparam("b_host", type_=Text)).scalar_subquery()
+_PUT_AGE_CURVES = of_host(tables.age_curves)
+_STILL_HEARD = "signal_trust.heard AND excluded.heard THEN signal_trust.heard_since"
+_PUT_TRUST = of_host(tables.signal_trust, heard_since=f"CASE WHEN {_STILL_HEARD} ELSE excluded.heard_since END")
+_FORGET_AGE_CURVE = ForRows(
+    "host text",
+    "DELETE FROM age_curves {USING given} WHERE age_curves.host_id = (SELECT id FROM hosts WHERE hosts.name = :host)",
 )
-
-
+_host, _curve = tables.hosts.c, tables.age_curves.c
 _CURVES = select(_host.name, _curve.first, _curve.step, _curve.extra).join_from(
     tables.age_curves, tables.hosts, _host.id == _curve.host_id
 )
@@ -342,7 +309,7 @@ async def write_age_curves(
         curves = dict(await scope.ours(connection, list(curves.items()), lambda one: scope.of_host(one[0])))
     rows = [(host, curve.first, curve.step, curve.packed) for host, curve in curves.items() if curve is not None]
     await _PUT_AGE_CURVES.run(connection, rows)
-    await run(connection, _FORGET_AGE_CURVE, [{"b_host": host} for host, curve in curves.items() if curve is None])
+    await _FORGET_AGE_CURVE.run(connection, [(host,) for host, curve in curves.items() if curve is None])
 
 
 async def write_signal_trust(
@@ -351,5 +318,5 @@ async def write_signal_trust(
     """Write which sources are heard over what was known of the same hosts and sources."""
     if scope is not None:
         trust = await scope.ours(connection, trust, lambda one: scope.of_host(one.host))
-    fields = [asdict(one) | {"heard_since": now if one.heard else None} for one in trust]
-    await _PUT_TRUST.run(connection, [tuple(row[name] for name in _PUT_TRUST.columns) for row in fields])
+    rows = [asdict(one) | {"heard_since": now if one.heard else None} for one in trust]
+    await _PUT_TRUST.run(connection, _PUT_TRUST.rows(rows))

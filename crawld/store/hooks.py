@@ -2,18 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from sqlalchemy import BigInteger, Text, bindparam, delete, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
-from crawld.store.bulk import added_once, replacing, run
-from crawld.store.changes import ChangeSignal, bounds, changes_after
-from crawld.store.database import WriteConnection
-from crawld.store.engine import keep_trying
+from crawld.store.bulk import ForRows, added_once, replacing
+from crawld.store.changes import bounds, changes_after
+from crawld.store.database import ChangeSignal, Database
 from crawld.store.views import Change
 
 
@@ -125,12 +124,10 @@ async def read_queues(connection: AsyncConnection) -> dict[str, tuple[int, float
 
 
 T = TypeVar("T")
-FORGET = delete(tables.deliveries).where(
-    _row.hook == bindparam("b_hook", type_=Text), _row.change == bindparam("b_change", type_=BigInteger)
-)
-FORGET_TO = delete(tables.deliveries).where(
-    _row.hook == bindparam("b_hook", type_=Text), _row.change <= bindparam("b_change", type_=BigInteger)
-)
+_OF_HOOK = "DELETE FROM deliveries {USING given} WHERE deliveries.hook = :hook AND deliveries.change"
+FORGET = ForRows("hook text, change bigint", f"{_OF_HOOK} = :change")
+FORGET_TO = ForRows("hook text, change bigint", f"{_OF_HOOK} <= :change")
+ADD, KEEP = added_once(tables.deliveries), replacing(tables.hooks)
 
 
 class StoredHooks:
@@ -139,17 +136,8 @@ class StoredHooks:
     Writes go through the store's one writing connection, each in one transaction; reads see what is committed.
     """
 
-    def __init__(
-        self,
-        writing: Callable[[], WriteConnection],
-        reading: Callable[[], AsyncEngine],
-        signal: ChangeSignal,
-        redacted_url: str,
-        *,
-        shared: bool = False,
-    ) -> None:
-        self._writing, self._reading, self._signal, self._redacted_url = writing, reading, signal, redacted_url
-        self._shared = shared
+    def __init__(self, database: Database, signal: ChangeSignal, *, shared: bool = False) -> None:
+        self._database, self._signal, self._shared = database, signal, shared
 
     async def open_hooks(self, names: Sequence[str]) -> Mapping[str, HookFigures]:
         """Keep these hooks and forget others with all that waits for them; a new one begins with the next change.
@@ -165,75 +153,48 @@ class StoredHooks:
             _, last = await bounds(connection)
             return {name: found.get(name) or HookFigures(cursor=last) for name in names}
 
-        found = await self._write(opened)
+        found = await self._database.write(opened)
         await self.write(QueueWrites(), found)  # a new hook's place is kept from its first moment on
         return found
 
     async def waiting(self, hook: str) -> Sequence[Waiting]:
         """Everything that waits for a hook, oldest first."""
         query = select(_row.change, _row.page_id, _row.added_at).where(_row.hook == hook).order_by(_row.change)
-        return [Waiting(*row) for row in await self._read(query)]
+        rows = await self._database.read(lambda connection: connection.execute(query))
+        return [Waiting(*row) for row in rows]
 
     async def news(self, after: int, limit: int) -> News:
         """The changes after a number, oldest first."""
-
-        async def found() -> News:
-            async with self._reading().connect() as connection:
-                changes = await changes_after(connection, after, limit)
-            missed = changes.first - 1 - after if changes.missed else 0
-            return News([_new(change) for change in changes.changes], changes.cursor, max(missed, 0))
-
-        return await keep_trying(found, self._redacted_url)
+        changes = await self._database.read(lambda connection: changes_after(connection, after, limit))
+        missed = changes.first - 1 - after if changes.missed else 0
+        return News([_new(change) for change in changes.changes], changes.cursor, max(missed, 0))
 
     async def documents(self, hook: str, changes: Sequence[int]) -> Sequence[HookDelivery]:
         """What is to be sent of these changes; those that were dropped meanwhile are left out."""
         chosen = (_row.hook == hook) & _row.change.in_(changes)
         query = select(_row.change, _row.document).where(chosen).order_by(_row.change)
-        return [HookDelivery(*row) for row in await self._read(query)]
+        rows = await self._database.read(lambda connection: connection.execute(query))
+        return [HookDelivery(*row) for row in rows]
 
     async def write(self, writes: QueueWrites, figures: Mapping[str, HookFigures]) -> None:
         """Write to the queue and the hooks' figures, all or nothing."""
 
         async def written(connection: AsyncConnection) -> None:
-            dropped = [{"b_hook": hook, "b_change": change} for hook, change in writes.dropped_to.items()]
-            await run(connection, FORGET_TO, dropped)
-            delivered = [
-                {"b_hook": hook, "b_change": change} for hook, changes in writes.delivered.items() for change in changes
-            ]
-            await run(connection, FORGET, delivered)
+            await FORGET_TO.run(connection, list(writes.dropped_to.items()))
+            delivered = [(hook, change) for hook, changes in writes.delivered.items() for change in changes]
+            await FORGET.run(connection, delivered)
             added = [
-                {
-                    "hook": queued.hook,
-                    "change": queued.change.change,
-                    "page_id": queued.change.page_id,
-                    "document": queued.change.document,
-                    "added_at": queued.added_at,
-                }
+                (queued.hook, queued.change.change, queued.change.page_id, queued.change.document, queued.added_at)
                 for queued in writes.added
             ]
-            await run(connection, added_once(connection.dialect.name, tables.deliveries), added)
-            kept = [{"name": name} | asdict(one) for name, one in figures.items()]
-            await run(connection, replacing(connection.dialect.name, tables.hooks), kept)
+            await ADD.run(connection, added)
+            await KEEP.run(connection, KEEP.rows({"name": name} | asdict(one) for name, one in figures.items()))
 
-        await self._write(written)
+        await self._database.write(written)
 
     def committed(self) -> asyncio.Event:
         """An event that is set when changes are committed: take it before looking for news."""
         return self._signal.next()
-
-    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        async def attempt() -> T:
-            async with self._writing().transaction() as connection:
-                return await work(connection)
-
-        return await keep_trying(attempt, self._redacted_url)
-
-    async def _read(self, query: Any) -> Sequence[Any]:
-        async def attempt() -> Sequence[Any]:
-            async with self._reading().connect() as connection:
-                return (await connection.execute(query)).all()
-
-        return await keep_trying(attempt, self._redacted_url)
 
 
 def _new(change: Change) -> NewChange:

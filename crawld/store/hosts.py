@@ -12,9 +12,8 @@ from crawld.model.fetched import RobotsState
 from crawld.model.host import HostState
 from crawld.model.page import PageState
 from crawld.store import tables
-from crawld.store.bulk import fetch
+from crawld.store.bulk import fetch, replacing, storable
 from crawld.store.engine import Ranges, among, fetch_within, within
-from crawld.store.tables import storable
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ LIMITS = HostsLimits()
 
 
 # What is known of robots.txt over a restart.
+
+
+PUT_ROBOTS = replacing(tables.robots)
 
 
 def robots_row(state: RobotsState) -> dict[str, Any]:

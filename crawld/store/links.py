@@ -1,17 +1,17 @@
 """The links between the pages of followed sites. A link counts while the page that it is on is kept and not gone."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, ColumnElement, Integer, bindparam, delete, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.page import FROM_LINKS, Page, PageState
 from crawld.store import tables
-from crawld.store.bulk import added_once, run
-from crawld.store.database import WriteConnection
-from crawld.store.engine import among, keep_trying
+from crawld.store.bulk import ForRows, added_once
+from crawld.store.database import Database
+from crawld.store.engine import among
 from crawld.store.pages import identified
 from crawld.store.views import FollowedLine, Linked
 
@@ -47,13 +47,14 @@ NOINDEX = "noindex"
 SHOWN = 10
 """Pages that link to one, by their addresses."""
 _page, _host, _link, _site = tables.pages.c, tables.hosts.c, tables.links.c, tables.site_pages.c
-_UNLINK = delete(tables.links).where(
-    _link.source == bindparam("b_source", type_=BigInteger), _link.target == bindparam("b_target", type_=BigInteger)
+_UNLINK = ForRows(
+    "source bigint, target bigint",
+    "DELETE FROM links {USING given} WHERE links.source = :source AND links.target = :target",
 )
-_NEARER = (
-    update(tables.site_pages)
-    .where(_site.page_id == bindparam("b_page", type_=BigInteger), _site.depth > bindparam("b_depth", type_=Integer))
-    .values(depth=bindparam("b_depth", type_=Integer))
+_LINK, _ADD_SITE_PAGES = added_once(tables.links), added_once(tables.site_pages, "page_id", "depth")
+_NEARER = ForRows(
+    "page bigint, depth integer",
+    "UPDATE site_pages SET depth = :depth {FROM given} WHERE site_pages.page_id = :page AND site_pages.depth > :depth",
 )
 
 
@@ -107,13 +108,8 @@ async def read_site_figures(connection: AsyncConnection) -> list[FollowedLine]:
 class StoredLinks:
     """Writes on the store's one writing connection, in turn with the crawls; reads see what is committed."""
 
-    def __init__(
-        self,
-        writing: Callable[[], WriteConnection],
-        reading: Callable[[], AsyncEngine],
-        redacted_url: str,
-    ) -> None:
-        self._writing, self._reading, self._redacted_url = writing, reading, redacted_url
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def site_pages(self) -> Sequence[SitePage]:
         """Every page that following links knows of."""
@@ -124,7 +120,7 @@ class StoredLinks:
             .join(tables.hosts, _host.id == _page.host_id)
             .order_by(_site.depth, _page.id)
         )
-        rows = await self._read(lambda connection: connection.execute(query))
+        rows = await self._database.read(lambda connection: connection.execute(query))
         return [
             SitePage(
                 page=Page(row.id, row.url, row.name, row.importance),
@@ -155,13 +151,13 @@ class StoredLinks:
                 for row in rows
             }
 
-        return await self._read(read)
+        return await self._database.read(read)
 
     async def depth_of(self, page_id: int) -> int:
         """How many links a page is from one that a list, a sitemap or the settings name; 0 for such a page itself."""
         query = select(_site.depth).join_from(tables.site_pages, tables.pages, _page.id == _site.page_id)
         found = query.where(_site.page_id == page_id, _page.origin == FROM_LINKS)
-        return int(await self._read(lambda connection: connection.scalar(found)) or 0)
+        return int(await self._database.read(lambda connection: connection.scalar(found)) or 0)
 
     async def write(self, source: int, targets: Sequence[int], depths: Mapping[int, int], *, deferred: bool) -> bool:
         """Let a page link to these pages and no others, and keep the depths of pages found there; whether any is new.
@@ -172,28 +168,25 @@ class StoredLinks:
 
         async def write(connection: AsyncConnection) -> bool:
             known = set(await connection.scalars(select(_link.target).where(_link.source == source)))
-            dialect = connection.dialect.name
-            gone = [{"b_source": source, "b_target": target} for target in known - wanted]
-            new = [{"source": source, "target": target} for target in sorted(wanted - known)]
-            await run(connection, _UNLINK, gone)
-            await run(connection, added_once(dialect, tables.links), new)
-            rows = [{"page_id": page_id, "depth": depth} for page_id, depth in {source: 0, **depths}.items()]
-            await run(connection, added_once(dialect, tables.site_pages), rows)
-            await run(connection, _NEARER, [{"b_page": page_id, "b_depth": depth} for page_id, depth in depths.items()])
+            gone, new = known - wanted, wanted - known
+            await _UNLINK.run(connection, [(source, target) for target in gone])
+            await _LINK.run(connection, [(source, target) for target in sorted(new)])
+            await _ADD_SITE_PAGES.run(connection, list({source: 0, **depths}.items()))
+            await _NEARER.run(connection, list(depths.items()))
             await connection.execute(update(tables.site_pages).where(_site.page_id == source).values(deferred=deferred))
             return bool(gone or new)
 
-        return await self._write(write)
+        return await self._database.write(write)
 
     async def visited(self, page_id: int, *, novel: bool) -> None:
         """Keep whether the text of a page found by links was new."""
         seen = update(tables.site_pages).where(_site.page_id == page_id).values(novel=novel)
-        await self._write(lambda connection: connection.execute(seen))
+        await self._database.write(lambda connection: connection.execute(seen))
 
     async def refuse(self, page_id: int, why: str, now: float) -> None:
         """Keep why a page is not kept although it is linked."""
         refused = update(tables.site_pages).where(_site.page_id == page_id).values(refused=why, refused_at=now)
-        await self._write(lambda connection: connection.execute(refused))
+        await self._database.write(lambda connection: connection.execute(refused))
 
     async def unlinked(self, limit: int) -> Sequence[str]:
         """URLs of pages that links alone had kept and that no page links to any longer."""
@@ -202,7 +195,7 @@ class StoredLinks:
             .where(_page.origin == FROM_LINKS, _page.state != PageState.RETIRED.value, _site.depth > 0)
             .where(~links_to(_page.id).correlate(tables.pages).exists()).limit(limit)
         )  # fmt: skip
-        return list(await self._read(lambda connection: connection.scalars(query)))
+        return list(await self._database.read(lambda connection: connection.scalars(query)))
 
     async def forget(self, page_ids: Sequence[int]) -> None:
         """Forget what following links knows of these pages."""
@@ -212,21 +205,7 @@ class StoredLinks:
             chosen, parameters = among(connection.dialect.name, _site.page_id, page_ids)
             await connection.execute(delete(tables.site_pages).where(chosen), parameters)
 
-        await self._write(write)
-
-    async def _read(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        async def attempt() -> T:
-            async with self._reading().connect() as connection:
-                return await work(connection)
-
-        return await keep_trying(attempt, self._redacted_url)
-
-    async def _write(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        async def attempt() -> T:
-            async with self._writing().transaction() as connection:
-                return await work(connection)
-
-        return await keep_trying(attempt, self._redacted_url)
+        await self._database.write(write)
 
 
 async def forget_links(connection: AsyncConnection, page_ids: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, Text, bindparam, delete, func, select, update
+from sqlalchemy import BigInteger, bindparam, delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict
@@ -17,8 +17,8 @@ from crawld.model.page import BY_HAND, FROM_LINKS, FROM_MOVE, Page, PageState, W
 from crawld.model.url import host_of, identity
 from crawld.read.url_list import ListedPages
 from crawld.store import tables
-from crawld.store.bulk import Part, Returned, added_once, fetch, named_once, plain, replacing, run
-from crawld.store.database import WriteConnection
+from crawld.store.bulk import ForRows, Part, Returned, added_once, fetch, inserting, replacing
+from crawld.store.database import WriteConnection, newest_change
 from crawld.store.engine import Ranges, among, keep_trying
 
 MayRetire = Callable[[int, int], bool]
@@ -139,7 +139,7 @@ class WriteScope(Protocol):
     async def write_changes(
         self, connection: AsyncConnection, changes: Sequence[tuple[Any, ...]], copies: Sequence[tuple[Any, ...]]
     ) -> None:
-        """Number and write changes, and copies that some of them brought: see `store.changes.write_changes`."""
+        """Number and write changes, and copies that some of them brought: see `store.statements.write_changes`."""
 
     def due_calibration(self, news: Sums, now: float) -> Sums:
         """Counts to write with a batch that brings these."""
@@ -171,7 +171,7 @@ class OneWriter:
 
     async def first_change(self, connection: AsyncConnection, count: int) -> int:  # noqa: ARG002 - for others
         """The number after the largest."""
-        return 1 + int(await connection.scalar(select(func.coalesce(func.max(tables.changes.c.id), 0))) or 0)
+        return 1 + await newest_change(connection)
 
 
 async def know_hosts(connection: AsyncConnection, numbering: Numbering, names: Iterable[str]) -> dict[str, int]:
@@ -180,8 +180,7 @@ async def know_hosts(connection: AsyncConnection, numbering: Numbering, names: I
     known = await _read_hosts(connection, wanted)
     if new := [name for name in wanted if name not in known]:
         ids = await numbering.host_ids(connection, new)
-        rows = [{"id": number, "name": name} for name, number in zip(new, ids, strict=True)]
-        await run(connection, named_once(connection.dialect.name, tables.hosts), rows)
+        await _ADD_HOSTS.run(connection, list(zip(ids, new, strict=True)))
         known |= await _read_hosts(connection, new)  # another writer may have given one an id meanwhile
     return known
 
@@ -198,29 +197,36 @@ async def _read_hosts(connection: AsyncConnection, names: list[str]) -> dict[str
 RETIRED = PageState.RETIRED.value
 
 _page = tables.pages.c
-_TAKE_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    importance=bindparam("b_importance", type_=Double), origin=bindparam("b_origin", type_=Text), weight=None
-)  # fmt: skip
-_BRING_BACK = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    importance=bindparam("b_importance", type_=Double),
-    state=bindparam("b_state", type_=Text),
-    origin=bindparam("b_origin", type_=Text),
-    retired_at=None,
-    failures=0,
-    weight=None,
-)  # fmt: skip
-_DEEPEN = (
-    update(tables.site_pages)
-    .where(tables.site_pages.c.page_id == bindparam("b_id", type_=BigInteger), tables.site_pages.c.depth == 0)
-    .values(depth=1)
+_OF_PAGE = "{FROM given} WHERE pages.id = :id"
+_TAKE_OVER = ForRows(
+    "id bigint, importance double precision, origin text",
+    f"UPDATE pages SET importance = :importance, origin = :origin, weight = NULL {_OF_PAGE}",
 )
-_HAND_OVER = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(origin=FROM_LINKS)
-_RESPELL = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    url=bindparam("b_url", type_=Text), identity=bindparam("b_identity", type_=Text)
+_BRING_BACK = ForRows(
+    "id bigint, importance double precision, origin text, state text",
+    "UPDATE pages SET importance = :importance, origin = :origin, state = :state, retired_at = NULL, failures = 0, "
+    f"weight = NULL {_OF_PAGE}",
+)
+_RESPELL = ForRows(
+    "id bigint, url text, identity text",
+    f"UPDATE pages SET url = :url, identity = :identity {_OF_PAGE}",
+)
+_RETIRE = ForRows(
+    "id bigint, now double precision",
+    f"UPDATE pages SET state = '{RETIRED}', retired_at = :now, alias_of = NULL, alias_why = NULL {_OF_PAGE}",
+)
+_HAND_OVER = ForRows("id bigint", f"UPDATE pages SET origin = '{FROM_LINKS}' {_OF_PAGE}")
+_DEEPEN = ForRows(
+    "id bigint",
+    "UPDATE site_pages SET depth = 1 {FROM given} WHERE site_pages.page_id = :id AND site_pages.depth = 0",
+)
+_ADD_HOSTS = added_once(tables.hosts, "id", "name")
+_ADD_SITE_PAGES = added_once(tables.site_pages, "page_id", "depth")
+_ADD_PAGES = inserting(
+    tables.pages, "id", "url", "host_id", "importance", "state", "origin", "added_at", "identity"
 )  # fmt: skip
-_RETIRE = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    state=RETIRED, retired_at=bindparam("b_now", type_=Double), alias_of=None, alias_why=None
-)  # fmt: skip
+_ADD_CHANGES = inserting(tables.changes, "id", "page_id", "at", "verdict")
+_EXCLUDE = replacing(tables.exclusions)
 
 
 class PageList:
@@ -289,8 +295,7 @@ class PageList:
             rows = await identified(connection, list(chunk), _page.state)
             found = [_page_of(row) for row in rows if row.state != RETIRED]
             if keep_out:
-                kept_out = [{"identity": name, "url": url, "at": now} for name, url in chunk.items()]
-                await run(connection, replacing(connection.dialect.name, tables.exclusions), kept_out)
+                await _EXCLUDE.run(connection, [(name, url, now) for name, url in chunk.items()])
             await self._retire(connection, found, now)
             return found
 
@@ -413,7 +418,7 @@ class PageList:
                 yield unlisted
 
     async def _retire(self, connection: AsyncConnection, pages: Sequence[Page], now: float) -> None:
-        await run(connection, _RETIRE, [{"b_id": page.id, "b_now": now} for page in pages])
+        await _RETIRE.run(connection, [(page.id, now) for page in pages])
         await self._numbering.tell(connection, [page.id for page in pages])
         await _tell_changes(connection, self._numbering, pages, ChangeVerdict.REMOVED, now)
 
@@ -452,10 +457,10 @@ class _Chunk:
         columns = (_page.identity, _page.state, _page.origin, _page.last_success, _page.gone_since)
         known = {row.identity or row.url: row for row in await identified(connection, list(lines), *columns)}
         new: list[Page] = []
-        returned: list[dict[str, Any]] = []
+        returned: list[tuple[Any, ...]] = []
         back: list[Page] = []  # of those returned, with a copy that is as good as before
-        taken_over: list[dict[str, Any]] = []
-        spellings: list[dict[str, Any]] = []  # of pages listed with another one; it is always of the same host
+        taken_over: list[tuple[Any, ...]] = []
+        spellings: list[tuple[Any, ...]] = []  # of pages listed with another one; it is always of the same host
         hosts = {name: self._host_of(line.url) for name, line in lines.items() if name not in known}
         self._hosts = await know_hosts(connection, self._numbering, hosts.values())
         ids = iter(await self._numbering.page_ids(connection, list(hosts.values())))
@@ -470,24 +475,22 @@ class _Chunk:
                 if state is PageState.LIVE:
                     back.append(self.returned[-1])
                 if row.url != url:
-                    spellings.append(_spelling(row.id, url))
-                returned.append(
-                    {"b_id": row.id, "b_importance": importance, "b_state": state, "b_origin": self._origin}
-                )
+                    spellings.append((row.id, url, _other_identity(url)))
+                returned.append((row.id, importance, self._origin, state.value))
             elif row.origin == self._origin or authority(self._origin) > authority(row.origin):
                 if row.importance != importance:
                     self.reweighted.append(Page(row.id, url, row.host, importance))
                 if row.url != url:
                     self.respelt.append(Page(row.id, url, row.host, importance))
-                    spellings.append(_spelling(row.id, url))
+                    spellings.append((row.id, url, _other_identity(url)))
                 if row.origin == FROM_LINKS != self._origin:
                     self.listed.append(row.id)
                 if (row.importance, row.origin) != (importance, self._origin):
-                    taken_over.append({"b_id": row.id, "b_importance": importance, "b_origin": self._origin})
+                    taken_over.append((row.id, importance, self._origin))
         await self._insert(connection, new)
-        await run(connection, _BRING_BACK, returned)
-        await run(connection, _TAKE_OVER, taken_over)
-        await run(connection, _RESPELL, spellings)
+        await _BRING_BACK.run(connection, returned)
+        await _TAKE_OVER.run(connection, taken_over)
+        await _RESPELL.run(connection, spellings)
         news = (*new, *self.returned, *self.reweighted, *self.respelt)
         await self._numbering.tell(connection, {page.id for page in news})
         await _tell_changes(connection, self._numbering, back, ChangeVerdict.BACK, self._now)
@@ -502,20 +505,12 @@ class _Chunk:
         return host
 
     async def _insert(self, connection: AsyncConnection, new: list[Page]) -> None:
+        waiting, common = PageState.WAITING.value, (self._origin, self._now)
         rows = [
-            {
-                "id": page.id,
-                "url": page.url,
-                "host_id": self._hosts[page.host],
-                "importance": page.importance,
-                "state": PageState.WAITING.value,
-                "origin": self._origin,
-                "added_at": self._now,
-                "identity": _other_identity(page.url),
-            }
-            for page in new
+            (one.id, one.url, self._hosts[one.host], one.importance, waiting, *common, _other_identity(one.url))
+            for one in new
         ]
-        await run(connection, plain(tables.pages), rows)
+        await _ADD_PAGES.run(connection, rows)
         self.added += new
 
 
@@ -528,10 +523,9 @@ async def _hand_over_linked(connection: AsyncConnection, page_ids: Sequence[int]
         .where(chosen, source.c.state != RETIRED, source.c.gone_since.is_(None))
     )  # fmt: skip
     linked = set(await connection.scalars(query, parameters))
-    rows = [{"page_id": page_id, "depth": 1} for page_id in sorted(linked)]
-    await run(connection, added_once(connection.dialect.name, tables.site_pages), rows)
-    await run(connection, _DEEPEN, [{"b_id": page_id} for page_id in sorted(linked)])
-    await run(connection, _HAND_OVER, [{"b_id": page_id} for page_id in sorted(linked)])
+    await _ADD_SITE_PAGES.run(connection, [(page_id, 1) for page_id in sorted(linked)])
+    await _DEEPEN.run(connection, [(page_id,) for page_id in sorted(linked)])
+    await _HAND_OVER.run(connection, [(page_id,) for page_id in sorted(linked)])
     return linked
 
 
@@ -542,11 +536,8 @@ async def _tell_changes(
     if not pages:
         return
     first = await numbering.first_change(connection, len(pages))
-    rows = [
-        {"id": first + at, "page_id": page.id, "at": now, "verdict": verdict.value, "magnitude": None}
-        for at, page in enumerate(pages)
-    ]
-    await run(connection, plain(tables.changes), rows)
+    rows = [(first + at, page.id, now, verdict.value) for at, page in enumerate(pages)]
+    await _ADD_CHANGES.run(connection, rows)
 
 
 async def _excluded(connection: AsyncConnection, identities: Sequence[str]) -> dict[str, str]:
@@ -570,10 +561,6 @@ async def identified(connection: AsyncConnection, identities: Sequence[str], *co
         condition, parameters = among(connection.dialect.name, column, identities)
         rows += await connection.execute(_select_pages(*columns).where(condition), parameters)
     return rows
-
-
-def _spelling(page_id: int, url: str) -> dict[str, Any]:
-    return {"b_id": page_id, "b_url": url, "b_identity": _other_identity(url)}
 
 
 def _other_identity(url: str) -> str | None:

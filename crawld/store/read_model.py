@@ -9,14 +9,14 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from sqlalchemy import ColumnElement, Select, Table, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.model.errors import StoreError
 from crawld.model.page import NOT_LISTED, Document, OverduePages, PageState
-from crawld.model.signal import SOURCES, Source
+from crawld.model.signal import Source
 from crawld.model.usage import PageUse
 from crawld.model.web import Clock
 from crawld.store import changes as change_list
@@ -30,9 +30,11 @@ from crawld.store.links import read_linked, read_site_figures
 from crawld.store.page_list import StoredOrders, line_by, list_pages
 from crawld.store.report import (
     database_bytes,
+    estimate_row,
     free_bytes,
     is_document,
     is_page,
+    latest_signals,
     overdue_since,
     read_addresses,
     read_calibration,
@@ -41,6 +43,7 @@ from crawld.store.report import (
     read_slots,
     read_sources,
     signal_stats,
+    values_by_source,
 )
 from crawld.store.schema import open_for_reading
 from crawld.store.views import (
@@ -58,7 +61,6 @@ from crawld.store.views import (
     PageQuery,
     PageView,
     SearchHit,
-    SignalLine,
     SlotLine,
     SourceFileLine,
     SourceLine,
@@ -90,10 +92,10 @@ async def view_page(
         retired_at=page.retired_at,
         last_attempt_at=page.last_attempt,
         successive_failures=page.failures,
-        pending_signals=_by_source(page._mapping, "pending"),
-        estimate=await _estimate(connection, line.id),
-        crawls=await _latest_rows(connection, tables.crawls, line.id, crawls, _crawl_line),
-        signals=await _latest_rows(connection, tables.signals, line.id, signals, _signal),
+        pending_signals=values_by_source(page._mapping, "pending"),
+        estimate=_estimate(await estimate_row(connection, line.id)),
+        crawls=await _latest_crawls(connection, line.id, crawls),
+        signals=await latest_signals(connection, line.id, signals),
         changes=await changes_of_page(connection, line.id, changes),
         versions=await versions_of(connection, line.id),
         alias_why=page.alias_why,
@@ -102,45 +104,24 @@ async def view_page(
     )
 
 
-async def _latest_rows(
-    connection: AsyncConnection, table: Table, page_id: int, limit: int, make: Callable[[Any], T]
-) -> Sequence[T]:
-    query = select(table).where(table.c.page_id == page_id).order_by(table.c.id.desc()).limit(limit)
-    return [make(row) for row in await connection.execute(query)]
-
-
-async def _estimate(connection: AsyncConnection, page_id: int) -> EstimateLine | None:
-    estimate = tables.estimates
-    row = (await connection.execute(select(estimate).where(estimate.c.page_id == page_id))).first()
+def _estimate(row: Any) -> EstimateLine | None:
     if row is None:
         return None
-    kappa, gamma, signals = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "signals"))
+    kappa, gamma, signals = (values_by_source(row._mapping, name) for name in ("kappa", "gamma", "signals"))
     finite = {source: value if math.isfinite(value) else None for source, value in kappa.items()}
     return EstimateLine(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, finite, gamma, signals)
 
 
-def _crawl_line(row: Any) -> CrawlLine:
-    return CrawlLine(
-        at=row.at,
-        verdict=Verdict(row.verdict),
-        status=row.status,
-        trouble=row.trouble,
-        detail=row.detail,
-        bytes=row.bytes,
-        duration=row.duration,
-        magnitude=row.magnitude,
-        predicted=row.predicted,
-        audit=bool(row.audit),
-        signals=_by_source(row._mapping, "signals"),
-    )
-
-
-def _signal(row: Any) -> SignalLine:
-    return SignalLine(Source(row.source), row.seen_at, row.claimed_at, bool(row.stale))
-
-
-def _by_source(row: Mapping[Any, Any], name: str) -> dict[Source, Any]:
-    return {source: row[f"{name}_{source.value}"] for source in SOURCES}
+async def _latest_crawls(connection: AsyncConnection, page_id: int, limit: int) -> list[CrawlLine]:
+    crawl = tables.crawls
+    query = select(crawl).where(crawl.c.page_id == page_id).order_by(crawl.c.id.desc()).limit(limit)
+    return [
+        CrawlLine(
+            row.at, Verdict(row.verdict), row.status, row.trouble, row.detail, row.bytes, row.duration, row.magnitude,
+            row.predicted, bool(row.audit), values_by_source(row._mapping, "signals"),
+        )
+        for row in await connection.execute(query)
+    ]  # fmt: skip
 
 
 class ReadingThread:
@@ -279,7 +260,7 @@ class SqlReadModel:
     async def overdue(self, before: float) -> OverduePages:
         """Pages that were not crawled with success since that time."""
         async with self._connected() as connection:
-            return OverduePages(*(await connection.execute(overdue_since(before))).one())
+            return await overdue_since(connection, before)
 
     @in_reader_thread
     async def pages(self, query: PageQuery) -> PageLines:

@@ -1,17 +1,17 @@
 """Reading a database beside its daemon, or after it: without its lock, and without writing anything."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import ColumnElement, Select, TableClause, case, column, func, or_, select, table, text
+from sqlalchemy import ColumnElement, Select, TableClause, column, func, or_, select, table, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from crawld.model.crawl import AUDITS_KEPT, Memory, Verdict
+from crawld.model.crawl import AUDITS_KEPT, Memory
 from crawld.model.errors import StoreError
 from crawld.model.fetched import GONE_STATUSES, TURNED_AWAY, Trouble
 from crawld.model.host import HostsInTrouble, HostState, SitesTurningAway, sum_up_troubled, sum_up_turned_away
@@ -25,7 +25,7 @@ from crawld.read.change.frame import HostFrame
 from crawld.read.change.volatile import volatile_words
 from crawld.store import tables
 from crawld.store.address import Address, parse_address
-from crawld.store.engine import as_store_error
+from crawld.store.engine import among, as_store_error
 from crawld.store.hooks import read_figures, read_queues
 from crawld.store.links import read_linked, read_site_figures
 from crawld.store.schema import open_for_reading
@@ -107,81 +107,47 @@ async def remembered(connection: AsyncConnection, page_id: int) -> RememberedCop
 
 
 Row = dict[str, Any]
-Ask = Callable[[Any], Awaitable[Sequence[Row]]]  # a Select of any columns
 _page, _host, _crawl = tables.pages.c, tables.hosts.c, tables.crawls.c
+_LISTED = f"state NOT IN {tuple(state.value for state in NOT_LISTED)}"
+_HOSTS_IN_TROUBLE = f"""
+    SELECT name, blocked, blocked_until, asked_until, failures,
+        (SELECT count(*) FROM pages WHERE host_id = hosts.id AND {_LISTED}) AS pages
+    FROM hosts WHERE blocked OR blocked_until > :now"""
+_TURNED_AWAY = f"""
+    SELECT name, turned_away, CASE WHEN url LIKE 'https:%' THEN 'https' ELSE 'http' END AS scheme, count(*) AS pages
+    FROM pages JOIN hosts ON hosts.id = host_id WHERE turned_away IS NOT NULL AND {_LISTED} GROUP BY 1, 2, 3"""
+_OVERDUE = """
+    SELECT count(*), min(last_success) FROM pages
+    WHERE last_success < :before AND state || '' IN ('live', 'failing')"""  # by no index of states: most pages are
+_AUDITS = """
+    SELECT count(*), min(at), max(at) FROM (
+        SELECT at FROM crawls WHERE audit AND verdict <> 'failed' ORDER BY at DESC LIMIT :most
+    ) AS audits"""
 
 
-async def hosts_in_trouble(ask: Ask, now: float) -> HostsInTrouble:
+async def hosts_in_trouble(connection: AsyncConnection, now: float) -> HostsInTrouble:
     """The hosts with pages that are blocked by the operator, asked us to wait, or are in back-off, largest first."""
-    there = (
-        select(func.count())
-        .where(_page.host_id == _host.id, _page.state.not_in(NOT_LISTED))
-        .scalar_subquery()
-        .label("pages")
-    )
-    query = select(_host.name, _host.blocked, _host.blocked_until, _host.asked_until, _host.failures, there)
-    rows = await ask(query.where(or_(_host.blocked, _host.blocked_until > now)))
-    states = [
-        HostState(
-            row["name"], row["blocked_until"], row["failures"],
-            blocked=bool(row["blocked"]), asked_until=row["asked_until"],
+    found = [
+        (HostState(name, until, failures, blocked=bool(blocked), asked_until=asked), pages)
+        for name, blocked, until, asked, failures, pages in await connection.execute(
+            text(_HOSTS_IN_TROUBLE), {"now": now}
         )
-        for row in rows
-    ]  # fmt: skip
-    return sum_up_troubled(zip(states, (row["pages"] for row in rows), strict=True), now)
+    ]
+    return sum_up_troubled(found, now)
 
 
-TURNED_AWAY_BY_HOST = (
-    select(_page.host_id, _page.turned_away, func.count().label("pages"))
-    .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
-    .group_by(_page.host_id, _page.turned_away)
-)
-
-
-def turned_away_by_host(rows: Iterable[Any]) -> dict[int, dict[str, int]]:
-    """By host, how many of its pages turned us away, by trouble: from the rows of that query."""
-    found: dict[int, dict[str, int]] = {}
-    for row in rows:
-        host, trouble, pages = row
-        found.setdefault(host, {})[trouble] = pages
-    return found
-
-
-async def turned_away(ask: Ask) -> dict[str, SitesTurningAway]:
+async def turned_away(connection: AsyncConnection) -> dict[str, SitesTurningAway]:
     """Pages whose site turned us away when they were last asked, by trouble and origin."""
-    scheme = case((_page.url.like("https:%"), "https"), else_="http").label("scheme")
-    query = (
-        select(_host.name, _page.turned_away, scheme, func.count().label("pages"))
-        .join_from(tables.pages, tables.hosts, _host.id == _page.host_id)
-        .where(_page.turned_away.is_not(None), _page.state.not_in(NOT_LISTED))
-        .group_by(_host.name, _page.turned_away, scheme)
-    )
-    rows = [row for row in await ask(query) if row["turned_away"] in TURNED_AWAY]
-    counts = {(f"{row['scheme']}://{row['name']}", Trouble(row["turned_away"])): row["pages"] for row in rows}
-    return sum_up_turned_away(counts)
+    return sum_up_turned_away({
+        (f"{scheme}://{name}", Trouble(word)): pages
+        for name, word, scheme, pages in await connection.execute(text(_TURNED_AWAY))
+        if word in TURNED_AWAY
+    })  # fmt: skip
 
 
-async def pages_overdue(ask: Ask, now: float, longest: float) -> OverduePages:
-    """Pages that could be asked but were not crawled with success for longer than so many seconds, and since when."""
-    return OverduePages(**(await ask(overdue_since(now - longest)))[0])
-
-
-def overdue_since(before: float) -> Select[int, Any]:
-    """The question for pages that could be asked but were not crawled with success since that time."""
-    asked = _page.state.concat("").in_([PageState.LIVE.value, PageState.FAILING.value])  # by no index: most pages are
-    late = (_page.last_success < before, asked)
-    return select(func.count().label("count"), func.min(_page.last_success).label("oldest_crawl_at")).where(*late)
-
-
-async def latest_audits(ask: Ask, most: int) -> AuditFigures:
-    """How many audits the measured freshness rests on, and over which time."""
-    audited = (
-        select(_crawl.at).where(text("audit"), _crawl.verdict != Verdict.FAILED.value)  # as the index says it
-        .order_by(_crawl.at.desc()).limit(most).subquery()
-    )  # fmt: skip
-    times = audited.c.at
-    query = select(func.count().label("count"), func.min(times).label("first_at"), func.max(times).label("last_at"))
-    return AuditFigures(**(await ask(query))[0])
+async def overdue_since(connection: AsyncConnection, before: float) -> OverduePages:
+    """Pages that could be asked but were not crawled with success since that time, and since when."""
+    return OverduePages(*(await connection.execute(text(_OVERDUE), {"before": before})).one())
 
 
 def _view(name: str, row: type, *without: str) -> TableClause:
@@ -209,19 +175,22 @@ async def read_hosts(
     connection: AsyncConnection, limit: int | None, *conditions: ColumnElement[bool], even_empty: bool = False
 ) -> list[HostLine]:
     """Hosts, the one with most pages first; `conditions` are on their pages."""
+    away: dict[int, dict[str, int]] = {}
+    turned = f"FROM pages WHERE turned_away IS NOT NULL AND {_LISTED} GROUP BY 1, 2"
+    for host_id, trouble, pages in await connection.execute(text(f"SELECT host_id, turned_away, count(*) {turned}")):
+        away.setdefault(host_id, {})[trouble] = pages
     counts = (
         select(_page.host_id, func.count().label("pages"))
         .where(_page.state.not_in(NOT_LISTED), *conditions)
         .group_by(_page.host_id).order_by(func.count().desc(), _page.host_id).limit(limit).subquery()
     )  # fmt: skip
-    pages = func.coalesce(counts.c.pages, 0).label("pages")
+    of_host = func.coalesce(counts.c.pages, 0).label("pages")
     state = (_host.blocked_until, _host.asked_until, _host.failures, _host.delay, _host.crawl_delay)
     query = (
-        select(_host.id, _host.name, pages, _host.blocked, *state)
+        select(_host.id, _host.name, of_host, _host.blocked, *state)
         .join_from(tables.hosts, counts, counts.c.host_id == _host.id, isouter=even_empty)
-        .order_by(pages.desc(), _host.name)
+        .order_by(of_host.desc(), _host.name)
     )
-    away = turned_away_by_host(await connection.execute(TURNED_AWAY_BY_HOST))
     return [
         HostLine(name, count, bool(blocked), until, asked, failures, delay, crawl_delay, away.get(host_id, {}))
         for host_id, name, count, blocked, until, asked, failures, delay, crawl_delay in await connection.execute(query)
@@ -354,26 +323,23 @@ class Reader:
 
     async def troubles(self, now: float, longest: float) -> StoredTroubles:
         """Hosts that may not be asked or turn us away, pages not crawled for so many seconds, and the latest audits."""
-        return StoredTroubles(
-            await hosts_in_trouble(self._rows, now),
-            await turned_away(self._rows),
-            await pages_overdue(self._rows, now, longest),
-            await latest_audits(self._rows, AUDITS_KEPT),
-        )
+        async with self._connected() as connection:
+            audits = await connection.execute(text(_AUDITS), {"most": AUDITS_KEPT})
+            return StoredTroubles(
+                await hosts_in_trouble(connection, now),
+                await turned_away(connection),
+                await overdue_since(connection, now - longest),
+                AuditFigures(*audits.one()),
+            )
 
     async def posteriors(self, urls: Sequence[str]) -> Mapping[str, RatePosterior]:
         """The posterior of the change rate of pages, by URL."""
-        page, estimate = tables.pages.c, tables.estimates.c
-        found: dict[str, RatePosterior] = {}
-        for start in range(0, len(urls), LIMITS.asked_at_once):
-            query = (
-                select(page.url, estimate.shape, estimate.rate, estimate.crawls)
-                .join_from(tables.pages, tables.estimates, estimate.page_id == page.id)
-                .where(page.url.in_(urls[start : start + LIMITS.asked_at_once]))
-            )
-            async with self._connected() as connection:
-                found |= {url: RatePosterior(*known) for url, *known in await connection.execute(query)}
-        return found
+        estimate = tables.estimates.c
+        query = select(_page.url, estimate.shape, estimate.rate, estimate.crawls)
+        async with self._connected() as connection:
+            chosen, given = among(connection.dialect.name, _page.url, urls)
+            query = query.join_from(tables.pages, tables.estimates, estimate.page_id == _page.id).where(chosen)
+            return {url: RatePosterior(*known) for url, *known in await connection.execute(query, given)}
 
     async def followed_sites(self) -> Sequence[FollowedLine]:
         """By host, what following links has found."""
@@ -382,9 +348,9 @@ class Reader:
 
     async def exclusions(self) -> Sequence[ExcludedPage]:
         """The pages that are kept out, by URL."""
-        kept_out = tables.exclusions.c
-        rows = await self._rows(select(kept_out.url, kept_out.at).order_by(kept_out.url))
-        return [ExcludedPage(**row) for row in rows]
+        async with self._connected() as connection:
+            rows = await connection.execute(text("SELECT url, at FROM exclusions ORDER BY url"))
+            return [ExcludedPage(*row) for row in rows]
 
     async def page_stats(self, *, host: str | None = None, limit: int | None = None) -> Sequence[PageStats]:
         """Rows of the view, most stale first; those never crawled lead, other addresses of pages are left out."""
@@ -397,13 +363,14 @@ class Reader:
 
     async def host_stats(self, *, limit: int | None = None) -> Sequence[HostStats]:
         """Rows of the view, largest host first, each with the number of changes of its frame."""
-        rows = await self._rows(select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit))
-        change, host = tables.frame_changes, tables.hosts.c
-        counting = select(host.name, func.count().label("changes")).join_from(
-            change, tables.hosts, host.id == change.c.host_id
-        )
-        counts = {row["name"]: row["changes"] for row in await self._rows(counting.group_by(host.name))}
-        return [HostStats(**row, frame_changes=counts.get(row["host"], 0)) for row in rows]
+        query = select(host_stats).order_by(host_stats.c.pages.desc(), host_stats.c.host).limit(limit)
+        counting = "SELECT name, count(*) FROM frame_changes JOIN hosts ON hosts.id = host_id GROUP BY name"
+        async with self._connected() as connection:
+            counts: dict[str, int] = {name: count for name, count in await connection.execute(text(counting))}  # noqa: C416
+            return [
+                HostStats(**row, frame_changes=counts.get(row["host"], 0))
+                for row in (await connection.execute(query)).mappings()
+            ]
 
     async def hosts(self) -> Sequence[HostLine]:
         """How each host is asked and how many pages it has, largest first: quick, unlike its statistics."""
@@ -476,11 +443,11 @@ class Reader:
                 memory=await remembered(connection, page.id),
                 usage=usage_document(await connection.scalar(said)),
                 host_in_trouble=await _host_waits(connection, page.host_id),
-                pending_signals=_by_source(page._mapping, "pending"),
+                pending_signals=values_by_source(page._mapping, "pending"),
                 signal_trust=await _signal_trust(connection, page.host_id),
-                estimate=await _estimate(connection, page.id),
+                estimate=_estimate(await estimate_row(connection, page.id)),
                 last_crawls=await _last_crawls(connection, page.id, crawls),
-                last_signals=await _last_signals(connection, page.id, signals),
+                last_signals=await latest_signals(connection, page.id, signals),
             )
 
     async def copy(self, url: str) -> Copy | Gone | None:
@@ -490,15 +457,9 @@ class Reader:
 
     async def learnt_of(self, url: str) -> "tuple[Memory, HostFrame | None] | None":
         """What is remembered of a page and what its host's pages share: all that decides what of it is compared."""
-        found = await self._rows(select(tables.pages.c.id).where(is_document(url)))
-        if not found:
-            return None
         async with self._connected() as connection:
-            return await learnt_of(connection, found[0]["id"])
-
-    async def _rows(self, query: Select[Any]) -> list[Row]:
-        async with self._connected() as connection:
-            return [dict(row._mapping) for row in await connection.execute(query)]
+            found = await connection.scalar(select(_page.id).where(is_document(url)))
+            return None if found is None else await learnt_of(connection, found)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncConnection]:
@@ -529,28 +490,34 @@ async def _signal_trust(connection: AsyncConnection, host_id: int) -> list[Trust
     return [TrustLine(**with_heard(dict(row._mapping))) for row in await connection.execute(query)]
 
 
-async def _estimate(connection: AsyncConnection, page_id: int) -> StoredEstimate | None:
+async def estimate_row(connection: AsyncConnection, page_id: int) -> Any:
+    """What is believed of a page, as it is stored; None where nothing is."""
     query = select(tables.estimates).where(tables.estimates.c.page_id == page_id)
-    if (row := (await connection.execute(query)).first()) is None:
+    return (await connection.execute(query)).first()
+
+
+def _estimate(row: Any) -> StoredEstimate | None:
+    if row is None:
         return None
-    by_source = (_by_source(row._mapping, name) for name in ("kappa", "gamma", "kappa_se", "signals"))
-    return StoredEstimate(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, *by_source)
+    beliefs = (values_by_source(row._mapping, name) for name in ("kappa", "gamma", "kappa_se", "signals"))
+    return StoredEstimate(row.at, row.shape, row.rate, row.alpha_se, row.crawls, row.changes, *beliefs)
 
 
 async def _last_crawls(connection: AsyncConnection, page_id: int, limit: int) -> list[PastCrawl]:
     query = select(tables.crawls).where(_crawl.page_id == page_id).order_by(_crawl.id.desc()).limit(limit)
     stored = [field.name for field in fields(PastCrawl) if field.name != "signals"]
     return [
-        PastCrawl(**{name: row[name] for name in stored}, signals=_by_source(row, "signals"))
+        PastCrawl(**{name: row[name] for name in stored}, signals=values_by_source(row, "signals"))
         for row in (await connection.execute(query)).mappings()
     ]
 
 
-async def _last_signals(connection: AsyncConnection, page_id: int, limit: int) -> list[SignalLine]:
+async def latest_signals(connection: AsyncConnection, page_id: int, limit: int) -> list[SignalLine]:
+    """The latest signals for a page, newest first."""
     signal = tables.signals.c
     query = select(signal.source, signal.seen_at, signal.claimed_at, signal.stale).where(signal.page_id == page_id)
     rows = await connection.execute(query.order_by(signal.id.desc()).limit(limit))
-    return [SignalLine(Source(source), *others) for source, *others in rows]
+    return [SignalLine(Source(source), seen_at, claimed_at, bool(stale)) for source, seen_at, claimed_at, stale in rows]
 
 
 async def database_bytes(connection: AsyncConnection, address: Address) -> int:
@@ -588,5 +555,6 @@ def with_heard(row: Row) -> Row:
     return row | {"heard": None if row["heard"] is None else bool(row["heard"])}
 
 
-def _by_source(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
-    return {source.value: row[f"{name}_{source.value}"] for source in SOURCES}
+def values_by_source(row: Mapping[Any, Any], name: str) -> dict[Any, Any]:
+    """The values by source of a row's columns of that name."""
+    return {source: row[f"{name}_{source.value}"] for source in SOURCES}

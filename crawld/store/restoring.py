@@ -1,7 +1,8 @@
 """Bringing pages back at a start: one plain scan in slices, each of which becomes columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,55 +45,31 @@ class StoredPages:
     @classmethod
     def of(cls, parts: Sequence["StoredPages"]) -> "StoredPages":
         """The pages of all parts in their order."""
-        none, some = np.zeros(0), len(SOURCES)
-
-        def joined(name: str, empty: NDArray[Any] = none) -> NDArray[Any]:
-            return np.concatenate([getattr(part, name) for part in parts] or [empty])
-
+        none, floats, some = np.zeros(0, np.int64), np.zeros(0), np.zeros((0, len(SOURCES)))
+        empty = cls(
+            none, (), (), (), floats, floats, floats, none, some.astype(np.int64), floats, floats, some, some,
+            np.zeros((0, 3)), none.astype(np.bool_), (),
+        )  # fmt: skip
+        columns: dict[str, Any] = {}
+        for name in _COLUMNS:
+            found = [getattr(part, name) for part in parts or [empty]]
+            columns[name] = np.concatenate(found) if isinstance(found[0], np.ndarray) else list(chain(*found))
         return cls(
-            ids=joined("ids", none.astype(np.int64)),
-            urls=[url for part in parts for url in part.urls],
-            hosts=[host for part in parts for host in part.hosts],
-            states=[state for part in parts for state in part.states],
-            importance=joined("importance"),
-            last_success=joined("last_success"),
-            last_attempt=joined("last_attempt"),
-            failures=joined("failures", none.astype(np.int64)),
-            signals=joined("signals", np.zeros((0, some), np.int64)),
-            shape=joined("shape"),
-            rate=joined("rate"),
-            kappa=joined("kappa", np.zeros((0, some))),
-            gamma=joined("gamma", np.zeros((0, some))),
-            mixed=joined("mixed", np.zeros((0, 3))),
-            gone=joined("gone", none.astype(np.bool_)),
-            alias_of=[of for part in parts for of in part.alias_of],
-            turned_away={page: trouble for part in parts for page, trouble in part.turned_away.items()},
+            **columns, turned_away={page: trouble for part in parts for page, trouble in part.turned_away.items()}
         )
 
     def part(self, which: slice | NDArray[np.bool_]) -> "StoredPages":
         """Some of the pages: a slice of them, or those marked."""
         order = np.arange(len(self.ids))[which].tolist()
-        return StoredPages(
-            ids=self.ids[which],
-            urls=[self.urls[i] for i in order],
-            hosts=[self.hosts[i] for i in order],
-            states=[self.states[i] for i in order],
-            importance=self.importance[which],
-            last_success=self.last_success[which],
-            last_attempt=self.last_attempt[which],
-            failures=self.failures[which],
-            signals=self.signals[which],
-            shape=self.shape[which],
-            rate=self.rate[which],
-            kappa=self.kappa[which],
-            gamma=self.gamma[which],
-            mixed=self.mixed[which],
-            gone=self.gone[which],
-            alias_of=[self.alias_of[i] for i in order],
-            turned_away={page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away},
-        )
+        columns: dict[str, Any] = {}
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            columns[name] = column[which] if isinstance(column, np.ndarray) else [column[at] for at in order]
+        turned_away = {page: self.turned_away[page] for page in self.ids[which].tolist() if page in self.turned_away}
+        return StoredPages(**columns, turned_away=turned_away)
 
 
+_COLUMNS = [column.name for column in fields(StoredPages) if column.name != "turned_away"]
 ROWS_AT_ONCE = 2_000  # who takes them in blocks the event loop for some 10 ms
 _TURNED_AWAY = {trouble.value: trouble for trouble in TURNED_AWAY}
 _STATES = {state.value: state for state in PageState}
@@ -160,9 +137,9 @@ class PageScan:
         return self._hosts
 
     def _columns(self, rows: Sequence[Sequence[Any]], hosts: dict[int, str]) -> StoredPages:
-        fields = list(zip(*rows, strict=True))
-        ids, urls, host_ids, states, alias_of, turned_away, estimated = fields[: len(_TEXTS)]
-        numbers: Floats = np.array(fields[len(_TEXTS) :], dtype=np.float64)  # None becomes nan
+        given = list(zip(*rows, strict=True))
+        ids, urls, host_ids, states, alias_of, turned_away, estimated = given[: len(_TEXTS)]
+        numbers: Floats = np.array(given[len(_TEXTS) :], dtype=np.float64)  # None becomes nan
         importance, last_success, last_attempt, failures, gone_since = numbers[: len(_NUMBERS)]
         news = ~(np.array(estimated, dtype=np.float64) >= last_success) & ~np.isnan(last_success)
         self.dirty |= {ids[at]: float(last_success[at]) for at in np.flatnonzero(news).tolist()}

@@ -1,8 +1,7 @@
 """Keeping the database bounded: a little is deleted at a time, and freed space is given back in small steps."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -51,12 +50,9 @@ class VersionRoom:
         self._added = 0  # since then; a page's first copy counts here although it is no earlier version
         self._walked = 0
 
-    def added(self, size: int) -> None:
-        """Versions of so many bytes, compressed, were written."""
-        self._added += size
-
-    async def count(self, connection: AsyncConnection) -> None:
-        """Count the bytes, where enough was added for it to matter."""
+    async def count(self, connection: AsyncConnection, added: int) -> None:
+        """Count the bytes, where enough was added for it to matter; so many were, compressed, since the last count."""
+        self._added += added
         if self._counted is None or (self._full and self._added > LIMITS.count_again * self._most):
             earlier = select(func.coalesce(func.sum(func.length(_body.zstd)), 0)).where(_EARLIER)
             self._counted, self._added = int(await connection.scalar(earlier) or 0), 0
@@ -113,16 +109,26 @@ class Retention:
     version_bytes: int = 2_000_000_000  # of all versions but each page's latest, compressed
 
 
+@dataclass
+class Growth:
+    """What was committed since the last step of pruning: to which pages, and how many rows and bytes of versions."""
+
+    pages: dict[int, None] = field(default_factory=dict)  # in order
+    crawls: int = 0
+    signals: int = 0
+    version_bytes: int = 0
+
+
 class Pruning:
     """Looks after the pages that were crawled, walks round all of them, and nibbles at the oldest rows of the rest."""
 
-    def __init__(self, retention: Retention, *, alone: bool = True) -> None:
+    def __init__(self, retention: Retention, growth: Growth, *, alone: bool = True) -> None:
         """`alone`: no other process writes to the database. In a fleet one worker at a time prunes the shared rows."""
-        self._keep, self._alone = retention, alone
+        self._keep, self._growth, self._alone = retention, growth, alone
         self._walked = 0  # the last page the walk has seen
         self._first_walk = True
         self._walked_hosts = 0
-        self._grown: dict[int, None] = {}  # pages that may have too many rows, in order
+        self._grown = growth.pages  # that may have too many rows
         self._counts: dict[Table, int] | None = None
         self._estimates: dict[Table, int] | None = None
         self._room = VersionRoom(retention.version_bytes)
@@ -135,7 +141,10 @@ class Pruning:
         versions are counted again every hour.
         """
         if self._alone:
-            if self._counts is None:
+            if self._counts is not None:
+                self._counts[tables.crawls] += self._growth.crawls
+                self._counts[tables.signals] += self._growth.signals
+            else:
                 counting = {table: select(func.count()).select_from(table) for table in COUNTED}
                 self._counts = {table: int(await connection.scalar(one) or 0) for table, one in counting.items()}
         else:
@@ -146,15 +155,8 @@ class Pruning:
             if now - self._room_counted > LIMITS.count_again_seconds:
                 self._room.forget()
                 self._room_counted = now
-        await self._room.count(connection)
-
-    def added(self, pages: Iterable[int], *, crawls: int, signals: int, version_bytes: int) -> None:
-        """Rows were committed, some of them of these pages, and versions of so many bytes."""
-        self._grown.update(dict.fromkeys(pages))
-        self._room.added(version_bytes)
-        if self._counts is not None and self._alone:
-            self._counts[tables.crawls] += crawls
-            self._counts[tables.signals] += signals
+        await self._room.count(connection, self._growth.version_bytes)
+        self._growth.crawls = self._growth.signals = self._growth.version_bytes = 0
 
     async def step(self, connection: AsyncConnection, now: float) -> int:
         """Do a bounded piece of work in the connection's transaction; 0 where there was nothing to do."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, Double, bindparam, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.estimate import Floats, Ints
 from crawld.store import tables
-from crawld.store.bulk import fetch, replacing, run
+from crawld.store.bulk import ForRows, fetch, replacing
 from crawld.store.engine import Ranges, fetch_within, within
 from crawld.store.pages import WriteScope
 
@@ -47,6 +47,7 @@ class StoredDemand:
 
 
 _setting = tables.settings.c
+PUT_SETTING = replacing(tables.settings)
 
 
 async def read_setting(connection: AsyncConnection, name: str) -> str | None:
@@ -63,8 +64,7 @@ async def write_setting(connection: AsyncConnection, name: str, value: str | Non
     if value is None:
         await connection.execute(delete(tables.settings).where(_setting.name == name))
     else:
-        row = {"name": name, "value": value, "changed_at": now}
-        await connection.execute(replacing(connection.dialect.name, tables.settings), [row])
+        await PUT_SETTING.run(connection, [(name, value, now)])
     await connection.execute(insert(tables.settings_changes), [{"at": now, "name": name, "old": old, "new": value}])
 
 
@@ -99,9 +99,10 @@ def _action_of(row: Mapping[Any, Any]) -> Action:
 
 
 _page = tables.pages.c
-_WEIGH = update(tables.pages).where(_page.id == bindparam("b_id", type_=BigInteger)).values(
-    weight=bindparam("b_weight", type_=Double)
-)  # fmt: skip
+_WEIGH = ForRows(
+    "id bigint, weight double precision", "UPDATE pages SET weight = :weight {FROM given} WHERE pages.id = :id"
+)
+_PUT_DEMAND = replacing(tables.demand)
 
 
 _demand = tables.demand.c
@@ -121,12 +122,9 @@ async def write_demand(connection: AsyncConnection, scope: WriteScope | None, de
     if scope is not None:
         demand = await _ours(connection, scope, demand)
     columns = (demand.page_ids, demand.requests, demand.days, demand.at)
-    names = ("page_id", "requests", "days", "at")
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*(c.tolist() for c in columns), strict=True)]
-    await run(connection, replacing(connection.dialect.name, tables.demand), rows)
+    await _PUT_DEMAND.run(connection, list(zip(*(column.tolist() for column in columns), strict=True)))
     if demand.weight is not None:
-        weights = zip(demand.page_ids.tolist(), demand.weight.tolist(), strict=True)
-        await run(connection, _WEIGH, [{"b_id": page, "b_weight": weight} for page, weight in weights])
+        await _WEIGH.run(connection, list(zip(demand.page_ids.tolist(), demand.weight.tolist(), strict=True)))
 
 
 async def _ours(connection: AsyncConnection, scope: WriteScope, demand: StoredDemand) -> StoredDemand:

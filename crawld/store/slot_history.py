@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Select, cast, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.store import tables
-from crawld.store.bulk import adding, run
+from crawld.store.bulk import adding
 from crawld.store.engine import floored
 
 
@@ -24,6 +24,7 @@ class SlotHistoryLimits:
 LIMITS = SlotHistoryLimits()
 
 
+_ADD = adding(tables.slot_history)
 TICK, TEN_MINUTES, HOUR = 60, 600, 3_600
 """The spans of rows: as recorded, and what they are summed up to."""
 
@@ -57,11 +58,7 @@ async def _sum_up(connection: AsyncConnection, span: int, longer: int, before: f
     chosen = (row.span == span) & (row.at < begin + longer)
     query = select(row.use, row.outcome, func.sum(row.slots)).where(chosen).group_by(row.use, row.outcome)
     sums = await connection.execute(query)
-    rows = [
-        {"span": longer, "at": begin, "use": use, "outcome": outcome, "slots": int(slots)}
-        for use, outcome, slots in sums
-    ]
-    await run(connection, adding(connection.dialect.name, tables.slot_history), rows)
+    await _ADD.run(connection, [(longer, begin, use, outcome, int(slots)) for use, outcome, slots in sums])
     return int((await connection.execute(delete(tables.slot_history).where(chosen))).rowcount)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from crawld.model.signal import Source
 from crawld.store import tables
-from crawld.store.bulk import fetch
+from crawld.store.bulk import fetch, replacing
 from crawld.store.engine import Ranges, among, choice, fetch_within, within
 from crawld.store.pages import WriteScope
 from crawld.store.versions import decompress
@@ -35,6 +35,7 @@ class Poll:
 
 
 _source, _host = tables.sources.c, tables.hosts.c
+PUT_SOURCES = replacing(tables.sources)
 _ALL = select(_source.url, _source.source, _source.host, _source.next_poll, _source.state).order_by(_source.url)
 _OF_HOSTS = _ALL.join_from(tables.hosts, tables.sources, _source.host == _host.name).where(within(_host.id))
 

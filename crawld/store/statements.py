@@ -1,276 +1,284 @@
 """Every statement a batch runs, and the parameters it runs with."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    ColumnElement,
-    Double,
-    Insert,
-    Text,
-    Update,
-    bindparam,
-    case,
-    delete,
-    func,
-    literal,
-    literal_column,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.types import TypeEngine
 
-from crawld.model.host import HostState
-from crawld.model.page import PageState
+from crawld.model.crawl import ChangeVerdict, Verdict
 from crawld.store import tables
-from crawld.store.batch import CRAWL, SIGNAL, Batch, FreshnessPoint, PageChange
+from crawld.store.batch import CHANGE, CRAWL, SIGNAL, Batch, FreshnessPoint
 from crawld.store.bulk import (
     AT_ONCE,
     Copying,
     ForRows,
-    Given,
     Part,
     Returned,
-    add_gains,
-    adding_rows,
-    count_polls,
-    count_signals,
-    put_of_host,
+    adding,
+    inserting,
+    of_host,
+    on_conflict,
     replacing,
-    replacing_rows,
-    run,
     run_together,
 )
-from crawld.store.changes import BODY, GONE_AMONG, Renewed, changed_pages, gone_among, told_changes, write_changes
-from crawld.store.hosts import robots_row
+from crawld.store.database import newest_change
+from crawld.store.engine import among
+from crawld.store.hosts import PUT_ROBOTS, robots_row
 from crawld.store.pages import OneWriter, WriteScope, know_hosts
 from crawld.store.slot_history import TICK
-from crawld.store.sources import Poll
-from crawld.store.tables import by_source, storable
-from crawld.store.versions import compress, version_row
+from crawld.store.sources import PUT_SOURCES, Poll
+from crawld.store.tables import by_source
+from crawld.store.versions import StoredBody, compress, version_row
 
 # What a batch does to the rows of pages: what their crawls found, and how many signals came.
 
 _PENDING, _COUNTED = by_source("pending"), by_source("counted")
 _EVERY, _SINCE_FIRST, _FLOOR, _SHIFT = map(by_source, ("every", "since_first", "floor", "shift"))
-_RETIRED: ColumnElement[str] = literal_column(f"'{PageState.RETIRED.value}'")
+_TIMES = (
+    "id bigint, attempt double precision, success double precision, "
+    "failures bigint, crawls bigint, changes bigint, failed bigint"
+)
+_CRAWLED = (
+    f"{_TIMES}, state text, first double precision, change double precision, still boolean, gone double precision, "
+    "title text, language text, content_type text, turned_away text"
+)
+_SET_TIMES = """
+    last_attempt = :attempt, last_success = coalesce(:success, pages.last_success), failures = :failures,
+    crawls = pages.crawls + :crawls, changes = pages.changes + :changes, failed = pages.failed + :failed"""
+_SET_FINDINGS = """
+    state = CASE WHEN pages.state = 'retired' THEN pages.state ELSE :state END,
+    first_success = coalesce(pages.first_success, :first),
+    last_change_at = coalesce(:change, pages.last_change_at),
+    gone_since = CASE WHEN :still THEN pages.gone_since ELSE :gone END,
+    title = coalesce(:title, pages.title),
+    language = coalesce(:language, pages.language),
+    content_type = coalesce(:content_type, pages.content_type),
+    turned_away = :turned_away"""
+# Signals after the page's crawls, some of which answered some of them.
+_SET_SIGNALS = ", ".join(
+    f"""{pending} = CASE WHEN pages.{pending} + :{shift} > :{floor} THEN pages.{pending} + :{shift} ELSE :{floor} END,
+    {counted} = CASE WHEN :success IS NOT NULL AND pages.first_success IS NULL THEN :{since_first}
+        ELSE pages.{counted} + :{every} END"""
+    for pending, counted, every, since_first, floor, shift in zip(
+        _PENDING, _COUNTED, _EVERY, _SINCE_FIRST, _FLOOR, _SHIFT, strict=True
+    )
+)
+_OF_PAGE = "{FROM given} WHERE pages.id = :id"
 
 
-def _counts(*names: str) -> dict[str, TypeEngine[Any]]:
-    return {name: BigInteger() for name in names}
+def _counts(*names: str) -> str:
+    return "".join(f", {name} bigint" for name in names)
 
 
-_CRAWLED: dict[str, TypeEngine[Any]] = {
-    "id": BigInteger(),
-    "state": Text(),
-    "attempt": Double(),
-    "success": Double(),
-    "first": Double(),
-    "change": Double(),
-    "still": Boolean(),
-    "gone": Double(),
-    "title": Text(),
-    "language": Text(),
-    "content_type": Text(),
-    "turned_away": Text(),
-    **_counts("failures", "crawls", "changes", "failed"),
-}
-
-
-def _crawled(given: Given, more: dict[str, Any]) -> Update:
-    """The page's row after its crawls; a page retired meanwhile stays retired."""
-    page = tables.pages.c
-    values: dict[str, Any] = {
-        "state": case((page.state == _RETIRED, page.state), else_=given["state"]),
-        "last_attempt": given["attempt"],
-        "last_success": func.coalesce(given["success"], page.last_success),
-        "first_success": func.coalesce(page.first_success, given["first"]),
-        "last_change_at": func.coalesce(given["change"], page.last_change_at),
-        "gone_since": case((given["still"], page.gone_since), else_=given["gone"]),
-        "title": func.coalesce(given["title"], page.title),
-        "language": func.coalesce(given["language"], page.language),
-        "content_type": func.coalesce(given["content_type"], page.content_type),
-        "turned_away": given["turned_away"],
-        "failures": given["failures"],
-        "crawls": page.crawls + given["crawls"],
-        "changes": page.changes + given["changes"],
-        "failed": page.failed + given["failed"],
-    }
-    if given.dialect == "sqlite":  # PostgreSQL finds dirty pages without an index: crawld.store.estimates
-        values["dirty_since"] = func.coalesce(page.dirty_since, given["success"])
-    return update(tables.pages).where(page.id == given["id"]).values(values | more)
-
-
-def _signalled(given: Given) -> dict[str, Any]:
-    """The counts of signals after the page's crawls, some of which answered some of them."""
-    page = tables.pages.c
-    values: dict[str, Any] = {}
-    for i, (pending, counted) in enumerate(zip(_PENDING, _COUNTED, strict=True)):
-        shifted, floor = page[pending] + given[_SHIFT[i]], given[_FLOOR[i]]
-        values[pending] = case((shifted > floor, shifted), else_=floor)
-        values[counted] = case(
-            (given["success"].is_not(None) & page.first_success.is_(None), given[_SINCE_FIRST[i]]),
-            else_=page[counted] + given[_EVERY[i]],
-        )
-    return values
-
-
-def _count_signals(given: Given) -> Update:
-    page = tables.pages.c
-    values: dict[str, Any] = {}
-    for every, pending, counted in zip(_EVERY, _PENDING, _COUNTED, strict=True):
-        values |= {pending: page[pending] + given[every], counted: page[counted] + given[every]}
-    return update(tables.pages).where(page.id == given["id"]).values(values)
-
-
-UPDATE_QUIET = ForRows(_CRAWLED, lambda given: _crawled(given, {}))
+UPDATE_QUIET = ForRows(_CRAWLED, f"UPDATE pages SET {_SET_TIMES}, {_SET_FINDINGS} {_OF_PAGE}")
 """Most crawls meet no signal, and then most of a page's columns stay as they are."""
 UPDATE = ForRows(
-    _CRAWLED | _counts(*_EVERY, *_SINCE_FIRST, *_FLOOR, *_SHIFT),
-    lambda given: _crawled(given, _signalled(given)),
+    _CRAWLED + _counts(*_EVERY, *_SINCE_FIRST, *_FLOOR, *_SHIFT),
+    f"UPDATE pages SET {_SET_TIMES}, {_SET_FINDINGS}, {_SET_SIGNALS} {_OF_PAGE}",
 )
-_ALIAS: dict[str, TypeEngine[Any]] = {"id": BigInteger(), "of": BigInteger(), "why": Text()}
-ALIAS = ForRows(
-    _ALIAS,
-    lambda given: update(tables.pages).where(tables.pages.c.id == given["id"], tables.pages.c.state != _RETIRED)
-    .values(alias_of=given["of"], alias_why=given["why"]),
-)  # fmt: skip
-ALIAS_OF_ALIAS = ForRows(
-    _ALIAS,
-    lambda given: update(tables.pages).where(tables.pages.c.alias_of == given["id"]).values(alias_of=given["of"]),
+# SQLite writes to the index of each column that a statement sets, also where it stays as it is: most columns stay.
+UPDATE_TIMES = ForRows(_TIMES, f"UPDATE pages SET {_SET_TIMES} {_OF_PAGE}")
+UPDATE_FINDINGS = ForRows(
+    _CRAWLED,
+    f"""UPDATE pages SET {_SET_FINDINGS} {_OF_PAGE} AND (
+        pages.state NOT IN ('retired', :state) OR pages.turned_away IS NOT :turned_away
+        OR (pages.first_success IS NULL AND :first IS NOT NULL) OR :change IS NOT NULL
+        OR (NOT :still AND pages.gone_since IS NOT :gone)
+        OR coalesce(:title, :language, :content_type) IS NOT NULL)""",
 )
-"""Other addresses of a page that turned out to be another address itself are addresses of the same page."""
-COUNT_SIGNALS = ForRows({"id": BigInteger()} | _counts(*_EVERY), _count_signals)
+UPDATE_SIGNALS = ForRows(
+    f"id bigint, success double precision{_counts(*_EVERY, *_SINCE_FIRST, *_FLOOR, *_SHIFT)}",
+    f"UPDATE pages SET {_SET_SIGNALS} {_OF_PAGE}",
+)
+_COME = ", ".join(
+    f"{pending} = pages.{pending} + :{every}, {counted} = pages.{counted} + :{every}"
+    for every, pending, counted in zip(_EVERY, _PENDING, _COUNTED, strict=True)
+)
+COUNT_SIGNALS = ForRows(f"id bigint{_counts(*_EVERY)}", f"UPDATE pages SET {_COME} {_OF_PAGE}")
+GONE_AMONG = ForRows(
+    "id bigint", "SELECT pages.id FROM pages {, given} WHERE pages.id = :id AND pages.gone_since IS NOT NULL"
+)
+"""Those of some pages that are gone; of several statements that run as one, it sees them as they were before."""
+PUT_VERSIONS = replacing(tables.versions)
 
 
-def _crawl_fields(page_id: int, change: PageChange) -> tuple[Any, ...]:
-    return (
-        page_id,
-        change.state and change.state.value,
-        change.attempt,
-        change.success,
-        change.first_success,
-        change.change,
-        change.still,
-        change.gone_since,
-        change.title and storable(change.title),
-        change.language and storable(change.language),
-        change.content_type and storable(change.content_type),
-        change.turned_away,
-        change.failures,
-        change.crawls,
-        change.changes,
-        change.failed,
-    )
-
-
-def _page_parts(batch: Batch) -> list[Part]:
+def _page_parts(batch: Batch, *, at_once: bool) -> list[Part]:
     """Updates the pages of a batch, in the order of their ids: others that update several do not wait in a circle."""
     quiet, met, signalled = [], [], []
+    timed, crawled, answered = [], [], []  # the same for SQLite
     for page_id, change in sorted(batch.pages.items()):
         signals = change.signals
         if change.state is None:
             if signals is not None:
                 signalled.append((page_id, *signals.every))
-        elif signals is None:
-            quiet.append(_crawl_fields(page_id, change))
+            continue
+        times = (
+            page_id, change.attempt, change.success, change.failures, change.crawls, change.changes, change.failed
+        )  # fmt: skip
+        row = (
+            *times, change.state.value, change.first_success, change.change, change.still, change.gone_since,
+            change.title, change.language, change.content_type, change.turned_away,
+        )  # fmt: skip
+        timed.append(times)
+        crawled.append(row)
+        if signals is None:
+            quiet.append(row)
         else:
             counts = (*signals.every, *signals.since_first, *signals.floor, *signals.shift)
-            met.append((*_crawl_fields(page_id, change), *counts))
-    return [Part(UPDATE_QUIET, quiet, each=True), Part(UPDATE, met, each=True), Part(COUNT_SIGNALS, signalled)]
+            met.append((*row, *counts))
+            answered.append((page_id, change.success, *counts))
+    if at_once:
+        return [Part(UPDATE_QUIET, quiet, each=True), Part(UPDATE, met, each=True), Part(COUNT_SIGNALS, signalled)]
+    return [
+        Part(UPDATE_SIGNALS, answered),  # before the first success is written
+        Part(UPDATE_TIMES, timed),
+        Part(UPDATE_FINDINGS, crawled),
+        Part(COUNT_SIGNALS, signalled),
+    ]
 
-
-async def _write_aliases(connection: AsyncConnection, batch: Batch) -> None:
-    aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
-    await ALIAS.run(connection, aliases)
-    await ALIAS_OF_ALIAS.run(connection, [row for row in aliases if row[1] is not None])
-
-
-# What is known of hosts, by their names: written over what was known, or as a host that is new.
-
-_FIELDS = [column for column in tables.hosts.columns if column.name != "id"]
-
-
-async def put_hosts(connection: AsyncConnection, scope: WriteScope | None, hosts: Sequence[HostState]) -> None:
-    """Insert hosts, or overwrite what is known of them."""
-    if scope is None:
-        rows = [{f"b_{key}": value for key, value in asdict(host).items()} for host in hosts]
-        await run(connection, _put_host(connection.dialect.name), rows)
-        return
-    known = await know_hosts(connection, scope.numbering, [host.name for host in hosts])
-    fields = [asdict(host) | {"id": known[host.name]} for host in hosts]
-    await _UPDATE.run(connection, sorted(tuple(row[name] for name in _UPDATE.columns) for row in fields))
-
-
-@lru_cache
-def _put_host(dialect: str) -> Insert:
-    """INSERT or overwrite a host by its name; a new one has the next free id, which the one writer takes."""
-    hosts = tables.hosts
-    next_id = select(func.coalesce(func.max(hosts.c.id), 0) + 1).scalar_subquery()
-    origin = select(next_id, *(bindparam(f"b_{c.name}", type_=c.type) for c in _FIELDS)).where(literal(1) == 1)
-    insert: Any = postgresql.insert(hosts) if dialect == "postgresql" else sqlite.insert(hosts)
-    statement = insert.from_select(["id", *(c.name for c in _FIELDS)], origin)
-    changes = {c.name: statement.excluded[c.name] for c in _FIELDS if c.name != "name"}
-    finished: Insert = statement.on_conflict_do_update(index_elements=["name"], set_=changes)
-    return finished
-
-
-def _update(given: Given) -> Any:
-    values = {name: value for name, value in given.items() if name != "id"}
-    return update(tables.hosts).where(tables.hosts.c.id == given["id"]).values(values)
-
-
-_UPDATE = ForRows({"id": tables.hosts.c.id.type} | {c.name: c.type for c in _FIELDS if c.name != "name"}, _update)
-
-
-Rows = list[dict[str, Any]]
 
 COPY_CRAWLS, COPY_SIGNALS = Copying(tables.crawls, CRAWL), Copying(tables.signals, SIGNAL)
-COUNT_SIGNALS_BY_SOURCE = ForRows(
-    {"id": BigInteger(), "source": Text(), "signals": BigInteger(), "stale": BigInteger()}, count_signals
-)
-PUT_VERSIONS = replacing_rows(tables.versions)
-ADD_CALIBRATION = adding_rows(tables.calibration_days)
-_latest = tables.bodies.alias("latest")
-LATEST_BODY = (
-    select(func.max(_latest.c.id)).where(_latest.c.page_id == bindparam("b_page", type_=BigInteger)).scalar_subquery()
-)
-FORGET_LATEST_BODY = delete(tables.bodies).where(tables.bodies.c.id == LATEST_BODY)
-FORGET_EARLIER_BODIES = delete(tables.bodies).where(
-    tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger), tables.bodies.c.id < LATEST_BODY
-)
-FORGET_BODIES = delete(tables.bodies).where(tables.bodies.c.page_id == bindparam("b_page", type_=BigInteger))
 
 
 async def write_new(connection: AsyncConnection, batch: Batch) -> list[Part]:
     """Copies what a batch only adds, before its transaction takes any lock (see `Copying`); the few rows left."""
-    added = ((COPY_CRAWLS, batch.crawls), (COPY_SIGNALS, batch.signals))
-    return [Part(copying.inserting, rows) for copying, rows in added if not await copying.run(connection, rows)]
+    left = []
+    for copying, rows in ((COPY_CRAWLS, batch.crawls), (COPY_SIGNALS, batch.signals)):
+        if not await copying.run(connection, rows):
+            left.append(Part(copying.inserting, rows))
+    return left
 
 
-async def write_pages(connection: AsyncConnection, batch: Batch, more: Sequence[Part]) -> tuple[Returned, Rows]:
+async def write_pages(
+    connection: AsyncConnection, batch: Batch, more: Sequence[Part]
+) -> tuple[Returned, list[tuple[Any, ...]]]:
     """Write what a batch does to pages, and more beside it; what that returned, and the changes to tell of."""
-    changed = changed_pages(batch)
     at_once = connection.dialect.name in AT_ONCE  # then the pages are looked at as they are before
-    gone = await gone_among(connection, changed) if changed and not at_once else set()
-    versions = list(map(version_row, batch.memories.values()))
-    parts = [Part(GONE_AMONG, [(page,) for page in changed] if at_once else ()), *_page_parts(batch)]
-    found = await run_together(connection, [*more, *parts, Part(PUT_VERSIONS, versions)])
+    changed = []  # pages of which it matters whether they were gone before the batch
+    for page, _, verdict, *_ in batch.changes:
+        if verdict == Verdict.CHANGED.value:
+            changed.append((page,))
+    gone: set[int] = set()
+    if changed and not at_once:
+        chosen, given = among(connection.dialect.name, _page.id, list(chain(*changed)))
+        gone.update(await connection.scalars(select(_page.id).where(chosen, _page.gone_since.is_not(None)), given))
+    parts = [
+        *more,
+        Part(GONE_AMONG, changed if at_once else ()),
+        *_page_parts(batch, at_once=at_once),
+        Part(PUT_VERSIONS, list(map(version_row, batch.memories.values()))),
+    ]
+    found = await run_together(connection, parts)
     return found, told_changes(batch, gone.union(found.get(GONE_AMONG, ())))
+
+
+def told_changes(batch: Batch, gone: set[int]) -> list[tuple[Any, ...]]:
+    """Change rows of a batch, not yet numbered: a page that was `gone` when it was seen last is back."""
+    told = []
+    for page, at, verdict, *others in batch.changes:
+        back = page in gone and verdict not in {Verdict.GONE.value, ChangeVerdict.MOVED.value}
+        if verdict == Verdict.GONE.value:
+            gone.add(page)
+        elif back:
+            gone.discard(page)
+        told.append((page, at, ChangeVerdict.BACK.value if back else verdict, *others))
+    return told
+
+
+# The copies of pages, each with the change that brought it as its version.
+
+_page, _body = tables.pages.c, tables.bodies.c
+WITHOUT_COPY = tuple(
+    verdict.value for verdict in (ChangeVerdict.GONE, ChangeVerdict.MOVED, ChangeVerdict.REMOVED, ChangeVerdict.USAGE)
+)
+"""Verdicts of changes that brought no copy."""
+BROUGHT = f"SELECT max(changes.id) FROM changes WHERE changes.page_id = {{0}} AND changes.verdict NOT IN {WITHOUT_COPY}"
+"""The last change of a page that brought a copy: the version of one of which nothing else is known."""
+_COPY = "page_id bigint, at double precision, content_type text, size bigint, zstd bytea"
+_LATEST_BODY = "(SELECT max(latest.id) FROM bodies latest WHERE latest.page_id = :page_id)"
+_INSERT_CHANGES = inserting(tables.changes, "id", *CHANGE)
+_INSERT_BODIES = ForRows(
+    f"{_COPY}, version bigint",
+    "INSERT INTO bodies (page_id, at, content_type, size, zstd, version) SELECT :page_id, :at, :content_type, :size, "
+    f":zstd, coalesce(:version, ({BROUGHT.format(':page_id')})) {{FROM given}} WHERE true",
+)
+_RENEW = ForRows(
+    _COPY,
+    "UPDATE bodies SET at = :at, content_type = :content_type, size = :size, zstd = :zstd, "
+    f"version = coalesce(bodies.version, ({BROUGHT.format(':page_id')})) {{FROM given}} "
+    f"WHERE bodies.id = {_LATEST_BODY}",
+)
+_FORGET_BODIES = ForRows("page_id bigint", "DELETE FROM bodies {USING given} WHERE bodies.page_id = :page_id")
+_FORGET_EARLIER_BODIES = ForRows(
+    "page_id bigint",
+    f"DELETE FROM bodies {{USING given}} WHERE bodies.page_id = :page_id AND bodies.id < {_LATEST_BODY}",
+)
+
+
+async def _renew(connection: AsyncConnection, bodies: Sequence[StoredBody]) -> set[int]:
+    """Write copies that no change brought in the place of those before; the pages that had one."""
+    chosen, given = among(connection.dialect.name, _body.page_id, [body.page_id for body in bodies])
+    there = set(await connection.scalars(select(_body.page_id).where(chosen).distinct(), given))
+    await _RENEW.run(connection, [body[: len(_RENEW.columns)] for body in bodies if body.page_id in there])
+    return there
+
+
+async def write_changes(
+    connection: AsyncConnection, told: Sequence[tuple[Any, ...]], bodies: Sequence[StoredBody], scope: WriteScope | None
+) -> None:
+    """Write changes and copies at the end of a transaction; a copy names the change that brought it by its place."""
+    if scope is not None and told:
+        await scope.write_changes(connection, told, bodies)
+        return
+    first = 1 + await newest_change(connection) if told else 0
+    await _INSERT_CHANGES.run(connection, [(first + at, *row) for at, row in enumerate(told)])
+    copies = [(*copy, None if change is None else first + change) for *copy, change in bodies]
+    await _INSERT_BODIES.run(connection, copies)
+
+
+# What is known of hosts and the rest, by names: written over what was known.
+
+_HOST = [column.name for column in tables.hosts.columns if column.name not in {"id", "name"}]
+_UPDATE_HOSTS = ForRows(
+    "id bigint, blocked_until double precision, failures bigint, crawl_delay double precision, "
+    "delay double precision, blocked boolean, distrust_304_until double precision, asked_until double precision",
+    f"UPDATE hosts SET {', '.join(f'{name} = :{name}' for name in _HOST)} {{FROM given}} WHERE hosts.id = :id",
+)
+_ALIAS = ForRows(
+    "id bigint, other bigint, why text",
+    f"UPDATE pages SET alias_of = :other, alias_why = :why {_OF_PAGE} AND pages.state <> 'retired'",
+)
+_ALIAS_OF_ALIAS = ForRows(
+    "id bigint, other bigint", "UPDATE pages SET alias_of = :other {FROM given} WHERE pages.alias_of = :id"
+)
+"""Other addresses of a page that turned out to be another address itself are addresses of the same page."""
+_ADD_COUNTS = on_conflict(tables.signal_counts, "{1}.{0} + excluded.{0}")
+_COUNT_SIGNALS_BY_SOURCE = ForRows(  # several pages may have one host
+    "id bigint, source text, signals bigint, stale bigint",
+    "INSERT INTO signal_counts (host_id, source, polls, signals, stale, site_events) SELECT pages.host_id, :source, 0, "
+    "CAST(sum(:signals) AS bigint), CAST(sum(:stale) AS bigint), 0 FROM pages {, given} WHERE pages.id = :id "
+    f"GROUP BY 1, 2 ORDER BY 1, 2 {_ADD_COUNTS}",
+)
+_COUNT_POLLS = ForRows(
+    "host text, source text, polls bigint, events bigint",
+    "INSERT INTO signal_counts (host_id, source, polls, signals, stale, site_events) SELECT hosts.id, :source, :polls, "
+    f"0, 0, :events FROM hosts {{, given}} WHERE hosts.name = :host ORDER BY hosts.id {_ADD_COUNTS}",
+)
+_ADD_GAINS = of_host(tables.signal_gains, "{1}.{0} + excluded.{0}")
+_PUT_FRAME_CHANGES = of_host(tables.frame_changes)
+_PUT_POINTS, _PUT_SLOTS = replacing(tables.freshness_history), replacing(tables.slot_history)
+_ADD_CALIBRATION = adding(tables.calibration_days)
 
 
 async def write(
     connection: AsyncConnection,
     batch: Batch,
-    bodies: Rows,
-    told: Rows,
+    bodies: Sequence[StoredBody],
+    told: Sequence[tuple[Any, ...]],
     *,
     only_latest: bool,
     scope: WriteScope | None = None,
@@ -279,88 +287,65 @@ async def write(
 
     Rows that writers of several shards share, the counts of a day and the number of the last change, come last.
     """
-    dialect = connection.dialect.name
-    if batch.hosts:
-        await put_hosts(connection, scope, list(batch.hosts.values()))
-    if batch.robots:
-        await run(connection, replacing(dialect, tables.robots), list(map(robots_row, batch.robots.values())))
-    if batch.signals:
-        await COUNT_SIGNALS_BY_SOURCE.run(connection, _signal_counts(batch))
-    if batch.aliases:
-        await _write_aliases(connection, batch)
-    if batch.polls:
-        await _write_polls(connection, scope, batch.polls)
-    if batch.gains:
-        names = ("b_confirmed", "b_in_vain", "b_gain", "b_saved")
-        gains = [
-            {"b_host": host, "b_source": source, **dict(zip(names, numbers, strict=True))}
-            for (host, source), numbers in sorted(batch.gains.items())
+    if batch.others:
+        await _write_others(connection, batch, scope)
+    if renewing := [body for body in bodies if body.change is None]:
+        renewed = await _renew(connection, renewing)
+        told_at = {page: at for at, (page, _, verdict, *_) in enumerate(told) if verdict not in WITHOUT_COPY}
+        bodies = [
+            body if body.change is not None else body._replace(change=told_at.get(body.page_id))
+            for body in bodies
+            if body.change is not None or body.page_id not in renewed
         ]
-        await run(connection, add_gains(dialect), gains)
-    if batch.frame_changes:
-        rows = [{f"b_{key}": value for key, value in asdict(one).items()} for one in batch.frame_changes.values()]
-        await run(connection, put_of_host(dialect, tables.frame_changes), rows)
-    if batch.points:
-        await _write_points(connection, batch.points.values())
-    renewed = Renewed()
-    if bodies:
-        await renewed.read(connection, [row["page_id"] for row in bodies if row["change"] is None])
-        await _make_room(connection, batch, bodies, only_latest=only_latest)
-    if batch.calibration:
-        await ADD_CALIBRATION.run(connection, [(*key, *counts) for key, counts in sorted(batch.calibration.items())])
-    if told or bodies:
-        renewed.add(told)
-        await write_changes(connection, told, [_copy(row, renewed) for row in bodies], scope)
-    if batch.unarchived:
-        await run(connection, FORGET_EARLIER_BODIES, [{"b_page": page} for page in sorted(batch.unarchived)])
-
-
-async def _make_room(connection: AsyncConnection, batch: Batch, bodies: Rows, *, only_latest: bool) -> None:
-    """Delete the copies whose place new ones take."""
+        if only_latest:
+            await _FORGET_EARLIER_BODIES.run(connection, [(page,) for page in sorted(renewed)])
     if only_latest:
-        await run(connection, FORGET_BODIES, [{"b_page": row["page_id"]} for row in bodies])
-    else:
-        await run(connection, FORGET_LATEST_BODY, [{"b_page": body.page_id} for body in batch.bodies if body.renews])
+        await _FORGET_BODIES.run(connection, [(body.page_id,) for body in bodies])
+    if batch.calibration:
+        await _ADD_CALIBRATION.run(connection, [(*key, *counts) for key, counts in sorted(batch.calibration.items())])
+    if told or bodies:
+        await write_changes(connection, told, bodies, scope)
+    if batch.unarchived:
+        await _FORGET_EARLIER_BODIES.run(connection, [(page,) for page in sorted(batch.unarchived)])
 
 
-def _copy(row: dict[str, Any], renewed: Renewed) -> tuple[Any, ...]:
-    brought = (None, row["change"]) if row["change"] is not None else renewed.version(row["page_id"])
-    return *(row[name] for name in BODY), *brought
-
-
-async def _write_points(connection: AsyncConnection, points: Iterable[FreshnessPoint]) -> None:
-    """Keep the freshness of some moments, and what became of the slots before each."""
-    dialect, rows, spent = connection.dialect.name, [], []
-    for point in points:
-        row = asdict(point)
-        slots = row.pop("slots")
-        rows.append(row)
-        spent += [
-            {"span": TICK, "at": point.at, "use": use, "outcome": outcome, "slots": count}
-            for (use, outcome), count in slots.items()
-        ]
-    await run(connection, replacing(dialect, tables.freshness_history), rows)
-    await run(connection, replacing(dialect, tables.slot_history), spent)
-
-
-async def _write_polls(connection: AsyncConnection, scope: WriteScope | None, polls: Sequence[Poll]) -> None:
-    """Keep each file's latest state, and count its polls for its host, which may have no page and so no row."""
-    dialect = connection.dialect.name
-    files = {poll.file.url: poll.file for poll in polls}
-    rows = [asdict(file) | {"source": file.source.value, "state": compress(file.state)} for file in files.values()]
-    await run(connection, replacing(dialect, tables.sources), rows)
+async def _write_others(connection: AsyncConnection, batch: Batch, scope: WriteScope | None) -> None:
+    """Write what is known of hosts, signals, files and other addresses, and the points of histories."""
     numbering = OneWriter() if scope is None else scope.numbering
-    await know_hosts(connection, numbering, [file.host for file in files.values()])
-    counts = [
-        {
-            "b_host": poll.file.host,
-            "b_source": poll.file.source.value,
-            "b_polls": poll.polls,
-            "b_events": poll.site_events,
-        }
-        for poll in polls
+    known = await know_hosts(connection, numbering, [*batch.hosts, *(poll.file.host for poll in batch.polls)])
+    hosts = [asdict(host) | {"id": known[host.name]} for host in batch.hosts.values()]
+    await _UPDATE_HOSTS.run(connection, sorted(_UPDATE_HOSTS.rows(hosts)))
+    await PUT_ROBOTS.run(connection, PUT_ROBOTS.rows(map(robots_row, batch.robots.values())))
+    await _COUNT_SIGNALS_BY_SOURCE.run(connection, _signal_counts(batch))
+    aliases = [(page_id, alias.of, alias.why or None) for page_id, alias in sorted(batch.aliases.items())]
+    await _ALIAS.run(connection, aliases)
+    await _ALIAS_OF_ALIAS.run(connection, [(page_id, of) for page_id, of, _ in aliases if of is not None])
+    await _write_polls(connection, batch.polls)
+    await _ADD_GAINS.run(connection, [(*key, *numbers) for key, numbers in sorted(batch.gains.items())])
+    await _PUT_FRAME_CHANGES.run(connection, _PUT_FRAME_CHANGES.rows(map(asdict, batch.frame_changes.values())))
+    await _write_points(connection, batch.points.values())
+
+
+async def _write_points(connection: AsyncConnection, points: Collection[FreshnessPoint]) -> None:
+    """Keep the freshness of some moments, and what became of the slots before each."""
+    await _PUT_POINTS.run(connection, _PUT_POINTS.rows(map(asdict, points)))
+    spent = [(TICK, point.at, use, outcome, count) for point in points for (use, outcome), count in point.slots.items()]
+    await _PUT_SLOTS.run(connection, spent)
+
+
+async def _write_polls(connection: AsyncConnection, polls: Sequence[Poll]) -> None:
+    """Keep each file's latest state, and count its polls for its host, which may have no page."""
+    files = {poll.file.url: poll.file for poll in polls}
+    rows: list[Mapping[str, Any]] = [
+        asdict(file) | {"source": file.source.value, "state": compress(file.state)} for file in files.values()
     ]
-    await run(connection, count_polls(dialect), counts)
+    await PUT_SOURCES.run(connection, PUT_SOURCES.rows(rows))
+    count, events = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for poll in polls:
+        key = poll.file.host, poll.file.source.value
+        count[key] += poll.polls
+        events[key] += poll.site_events
+    await _COUNT_POLLS.run(connection, [(*key, polled, events[key]) for key, polled in count.items()])
 
 
 def _signal_counts(batch: Batch) -> list[tuple[int, str, int, int]]:

@@ -1,17 +1,15 @@
 """The store, on SQLite or PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial, wraps
-from operator import attrgetter
 from typing import Any, Concatenate, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from crawld.model.clock import SystemClock
 from crawld.model.crawl import Memory
@@ -24,10 +22,9 @@ from crawld.model.signal import Signal, SignalGain, SignalTrust
 from crawld.model.web import Clock
 from crawld.read.url_list import ListedPages
 from crawld.store import documents, estimates, hosts, settings
-from crawld.store.batch import Batch, FreshnessPoint, Item, Record, fold
-from crawld.store.changes import ChangeSignal
+from crawld.store.batch import FreshnessPoint, Item, Record, fold
 from crawld.store.commit_queue import QueuedItem
-from crawld.store.database import Database, WriteConnection
+from crawld.store.database import ChangeSignal, Database, newest_change
 from crawld.store.documents import PendingCopy
 from crawld.store.engine import Ranges, keep_trying
 from crawld.store.estimates import DirtyPages
@@ -35,11 +32,18 @@ from crawld.store.hooks import StoredHooks
 from crawld.store.links import StoredLinks
 from crawld.store.pages import Adoption, Listed, MayRetire, PageList, WriteScope, always
 from crawld.store.restoring import PageScan, StoredPages, count_live, restore_pages
-from crawld.store.retention import Pruning, Retention, give_back_space
+from crawld.store.retention import Growth, Pruning, Retention, give_back_space
 from crawld.store.settings import Action, StoredDemand
 from crawld.store.sources import Poll, SourceFile, forget_sources, read_sources
 from crawld.store.statements import write, write_new, write_pages
-from crawld.store.versions import RecentVersions, VersionReader, body_rows, latest_copy, read_recent_pages
+from crawld.store.versions import (
+    RecentVersions,
+    StoredBody,
+    VersionReader,
+    latest_copy,
+    read_recent_pages,
+    stored_bodies,
+)
 from crawld.store.writer import Writer
 
 KeepBodies = Literal["latest", "changes", "none"]
@@ -64,10 +68,11 @@ class Recording:
         self._keep_bodies = options.get("keep_bodies", "changes")
         self._obey_noarchive = options.get("obey_noarchive", True)
         self._clock = options.get("clock") or SystemClock()
-        self._pruning = Pruning(options.get("retention") or Retention(), alone=scope is None)
+        self._growth = Growth()  # since the last step of pruning
+        self._pruning = Pruning(options.get("retention") or Retention(), self._growth, alone=scope is None)
         self._writer = Writer(self._commit, options.get("commit_interval", 0.2), self._clock)
         self._memories = RecentVersions()
-        self._dirty = None if database.by_row else DirtyPages()
+        self._dirty = DirtyPages()
         self.changes = ChangeSignal()
         self._packing = ThreadPoolExecutor(1, "store packing")  # of its own: no other work can delay a commit
 
@@ -148,20 +153,20 @@ class Recording:
         return self._writer.put(item)
 
     async def _commit(self, queued: Sequence[QueuedItem]) -> None:
-        await self._write(list(map(attrgetter("item"), queued)))
+        await self._write(queued)
 
-    async def _write(self, items: Sequence[Item], epochs: Mapping[int, int] | None = None) -> None:
+    async def _write(self, queued: Sequence[QueuedItem], epochs: Mapping[int, int] | None = None) -> None:
         """Write items in one transaction, under these epochs of the shards that they concern."""
         self._database.damage.check()
-        batch = fold(items)
+        batch = fold(queued)
         if not self._obey_noarchive:
             batch.unarchived.clear()
         if self._scope is not None:
             batch.calibration = self._scope.due_calibration(batch.calibration, self._clock.monotonic())
         only_latest = self._keep_bodies == "latest"
-        bodies: list[dict[str, Any]] = []
+        bodies: Sequence[StoredBody] = ()
         if batch.bodies and self._keep_bodies != "none":
-            work = partial(body_rows, batch.bodies, only_latest=only_latest)
+            work = partial(stored_bodies, batch.bodies, only_latest=only_latest)
             bodies = await asyncio.get_running_loop().run_in_executor(self._packing, work)
         async with self._database.writing.transaction() as connection:
             parts = await write_new(connection, batch)
@@ -173,19 +178,16 @@ class Recording:
             await write(connection, batch, bodies, told, only_latest=only_latest, scope=self._scope)
         if self._scope is not None:
             self._scope.settle_calibration()
-        kept = 0 if only_latest or not bodies else sum(len(row["zstd"]) for row in bodies)
-        self._committed(items, batch, kept)
-
-    def _committed(self, items: Sequence[Item], batch: Batch, version_bytes: int) -> None:
         if batch.changes:
             self.changes.tell()
-        crawls, signals = len(batch.crawls), len(batch.signals)
-        self._pruning.added(batch.pages, crawls=crawls, signals=signals, version_bytes=version_bytes)
-        if self._dirty is not None:
-            self._dirty.crawled({page: change.success for page, change in batch.pages.items()})
-        for item in items:
-            if isinstance(item, Record) and item.memory is not None:
-                self._memories.committed(item.memory)
+        self._growth.pages.update(dict.fromkeys(batch.pages))
+        self._growth.crawls += len(batch.crawls)
+        self._growth.signals += len(batch.signals)
+        for body in () if only_latest else bodies:
+            self._growth.version_bytes += len(body.zstd)
+        self._dirty.crawled(batch.pages)
+        for memory in batch.memories.values():
+            self._memories.committed(memory)
 
     async def _finish(self) -> None:
         """Commit what is queued; StoreError where the database would not take it."""
@@ -223,28 +225,20 @@ S = TypeVar("S", bound="SqlStore")
 Asked = Callable[Concatenate[S, P], Awaitable[T]]
 
 
-def retried(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+def retried(method: Asked[S, P, T], *, in_time: bool = False) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Try again for a while where the database does not answer; StoreError where that does not help."""
 
     @wraps(method)
     async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await keep_trying(partial(method, store, *args, **kwargs), store.redacted_url)
+        attempt = partial(method, store, *args, **kwargs)
+        return await keep_trying(attempt, store.redacted_url, store.max_answer_seconds if in_time else None)
 
     return asked
 
 
 def retried_with_timeout(method: Asked[S, P, T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """The same for what takes a moment: where it takes much longer, it is asked again over another connection."""
-
-    @wraps(method)
-    async def asked(store: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        async def attempt() -> T:
-            async with asyncio.timeout(store.max_answer_seconds):
-                return await method(store, *args, **kwargs)
-
-        return await keep_trying(attempt, store.redacted_url)
-
-    return asked
+    return retried(method, in_time=True)
 
 
 class SqlStore(Recording):
@@ -260,10 +254,8 @@ class SqlStore(Recording):
         super().__init__(self._make_database(url), scope, **options)
         self._memory_reader = VersionReader(self.max_answer_seconds)
         self.damage = self._database.damage
-        self.hooks = StoredHooks(
-            lambda: self._connection, lambda: self._reading, self.changes, self.redacted_url, shared=scope is not None
-        )
-        self.links = StoredLinks(lambda: self._connection, lambda: self._reading, self.redacted_url)
+        self.hooks = StoredHooks(self._database, self.changes, shared=scope is not None)
+        self.links = StoredLinks(self._database)
 
     def _make_database(self, url: str) -> Database:
         return Database(url)
@@ -283,28 +275,24 @@ class SqlStore(Recording):
             await self._memory_reader.finish()
             await self._database.close()
 
-    @retried
     async def sources(self) -> Sequence[SourceFile]:
         """Every source file that was ever recorded and not forgotten."""
-        async with self._reading.connect() as connection:
-            return await read_sources(connection, self._ranges)
+        return await self._database.read(lambda connection: read_sources(connection, self._ranges))
 
-    @retried
     async def forget_sources(self, urls: Sequence[str]) -> None:
         """Forget source files; what their host's signals were worth is kept."""
-        async with self._connection.transaction() as connection:
-            await forget_sources(connection, self._scope, urls)
+        await self._database.write(lambda connection: forget_sources(connection, self._scope, urls))
 
     @retried
     async def prune(self) -> int:
         """Delete a little of what retention no longer keeps; 0 when there is nothing to do."""
-        async with self._reading.connect() as connection:
+        async with self._database.reading.connect() as connection:
             await self._pruning.count(connection, self._clock.now())
-        async with self._connection.transaction() as connection:
+        async with self._database.writing.transaction() as connection:
             if self._scope is not None:
                 await self._scope.numbering.begin(connection)  # no page is added to a host that is being forgotten
             deleted = await self._pruning.step(connection, self._clock.now())
-        async with self._connection.transaction() as connection:
+        async with self._database.writing.transaction() as connection:
             await give_back_space(connection)
         return deleted
 
@@ -338,10 +326,12 @@ class SqlStore(Recording):
             async for part in parts:
                 if part.retired or part.returned:
                     self.changes.tell()
-                self._drop_dirty(part.retired)
-                if part.returned and self._dirty is not None and self._scope is None:
+                self._dirty.drop(part.retired)
+                if part.returned and self._scope is None:
                     # Pages that come back may have been dirty when they retired.
-                    self._dirty.found(await estimates.read_dirty(self._reading, [page.id for page in part.returned]))
+                    self._dirty.found(
+                        await estimates.read_dirty(self._database.reading, [page.id for page in part.returned])
+                    )
                 yield part
 
     async def listed_pages(self, origin: str) -> ListedPages:
@@ -350,7 +340,7 @@ class SqlStore(Recording):
 
     def _page_list(self) -> PageList:
         numbering = None if self._scope is None else self._scope.numbering
-        return PageList(self._connection, self._reading, self.redacted_url, numbering)
+        return PageList(self._database.writing, self._database.reading, self.redacted_url, numbering)
 
     async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
         """Retire the pages of these URLs, in any spelling; those unknown or retired already are passed over.
@@ -359,13 +349,8 @@ class SqlStore(Recording):
         """
         retired = await self._page_list().retire(urls, now=now, keep_out=keep_out)
         self.changes.tell()
-        self._drop_dirty(retired)
+        self._dirty.drop(retired)
         return retired
-
-    def _drop_dirty(self, pages: Iterable[Page]) -> None:
-        """Learn nothing more of retired pages; those that other workers retire are learnt once more, without harm."""
-        if self._dirty is not None:
-            self._dirty.drop(page.id for page in pages)
 
     async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
         """Keep these pages out no longer; the URLs of those that were."""
@@ -387,57 +372,46 @@ class SqlStore(Recording):
             return await self._restore(self._ranges, page_ids)
         return await self._restore(None, list(filter(self._scope.holds, page_ids)))
 
-    @retried
     async def count_pages(self) -> int:
         """How many pages `restoring` yields, about."""
-        async with self._reading.connect() as connection:
-            return await count_live(connection, self._ranges)
+        return await self._database.read(lambda connection: count_live(connection, self._ranges))
 
     async def restoring(self) -> AsyncGenerator[StoredPages, None]:
         """The same of all pages, some at a time, by their ids."""
-        scan = PageScan(self._reading, ranges=self._ranges)
+        scan = PageScan(self._database.reading, ranges=self._ranges)
         while (part := await keep_trying(scan.next, self.redacted_url)) is not None:
             yield part
-        self._found_dirty(scan.dirty, every=True)
+        self._dirty.found(scan.dirty, every=True)
 
     async def _restore(self, ranges: Ranges | None, page_ids: Sequence[int] | None = None) -> StoredPages:
-        pages, waiting = await restore_pages(self._reading, page_ids, ranges)
-        self._found_dirty(waiting, every=page_ids is None)
+        pages, waiting = await restore_pages(self._database.reading, page_ids, ranges)
+        self._dirty.found(waiting, every=page_ids is None)
         return pages
-
-    def _found_dirty(self, pages: Mapping[int, float], *, every: bool) -> None:
-        if self._dirty is not None:
-            self._dirty.found(pages)
-            self._dirty.read |= every
 
     @retried
     async def age_curves(self) -> Mapping[str, AgeCurve]:
         """By host, how its copies age; hosts that go by plain time are left out."""
-        return await estimates.read_age_curves(self._reading, self._ranges)
+        return await estimates.read_age_curves(self._database.reading, self._ranges)
 
-    @retried
     async def save_age_curves(self, curves: Mapping[str, AgeCurve | None]) -> None:
         """Keep how the copies of these hosts age; None: by plain time."""
-        async with self._connection.transaction() as connection:
-            await estimates.write_age_curves(connection, self._scope, curves)
+        await self._database.write(lambda connection: estimates.write_age_curves(connection, self._scope, curves))
 
-    @retried
     async def save_signal_trust(self, trust: Sequence[SignalTrust]) -> None:
         """Keep which sources are heard, for reports: a start decides anew. Unknown hosts are left out."""
-        async with self._connection.transaction() as connection:
-            await estimates.write_signal_trust(connection, self._scope, trust, self._clock.now())
+        await self._database.write(
+            lambda connection: estimates.write_signal_trust(connection, self._scope, trust, self._clock.now())
+        )
 
-    @retried
     async def hosts(self) -> Sequence[HostState]:
         """What is remembered of every host that has pages, and of others of which something still matters."""
-        async with self._reading.connect() as connection:
-            return await hosts.read_hosts(connection, self._clock.now(), self._ranges)
+        return await self._database.read(
+            lambda connection: hosts.read_hosts(connection, self._clock.now(), self._ranges)
+        )
 
-    @retried
     async def robots(self) -> Sequence[RobotsState]:
         """What is known of each robots.txt of hosts that have pages, the latest last."""
-        async with self._reading.connect() as connection:
-            return await hosts.read_robots(connection, self._ranges)
+        return await self._database.read(lambda connection: hosts.read_robots(connection, self._ranges))
 
     async def recall(self, page_id: int) -> Memory | None:
         """What is remembered of the latest copy of a page, queued or committed."""
@@ -447,44 +421,39 @@ class SqlStore(Recording):
     async def _read_memory(self, page_id: int) -> Memory | None:
         self._memories.reading(page_id)
         try:
-            found = await self._memory_reader.read(self._reading, page_id)
+            found = await self._memory_reader.read(self._database.reading, page_id)
         except SQLAlchemyError as error:
             self.damage.look_at(error)  # the query goes to the driver past the engine's own events
             raise
         return self._memories.read(page_id, found)
 
-    @retried_with_timeout
     async def copy(self, page_id: int) -> bytes | None:
         """The latest copy of a page, where one is kept."""
-        async with self._reading.connect() as connection:
-            return await latest_copy(connection, page_id)
+        return await self._database.read(lambda connection: latest_copy(connection, page_id), self.max_answer_seconds)
 
-    @retried_with_timeout
     async def recent_pages(self, host: str, limit: int) -> Sequence[HostPage]:
         """What is remembered of the pages of a host that were fetched most recently, oldest first."""
-        async with self._reading.connect() as connection:
-            return await read_recent_pages(connection, host, limit)
+        return await self._database.read(
+            lambda connection: read_recent_pages(connection, host, limit), self.max_answer_seconds
+        )
 
     @retried_with_timeout
     async def audits(self, limit: int) -> Sequence[bool]:
         """Whether each of the latest audits found our copy fresh, oldest first: so that a restart forgets none."""
-        return await estimates.latest_audits(self._reading, limit)
+        return await estimates.latest_audits(self._database.reading, limit)
 
     @retried_with_timeout
     async def dirty_pages(self, limit: int) -> Ints:
         """Pages with a successful crawl newer than their estimate, longest waiting first."""
-        if self._dirty is None:
-            return await estimates.dirty_pages(self._reading, limit)
         if not self._dirty.read and self._scope is None:
-            self._dirty.found(await estimates.read_dirty(self._reading))
-            self._dirty.read = True
+            self._dirty.found(await estimates.read_dirty(self._database.reading), every=True)
         held = None if self._scope is None else self._scope.holds
         return np.array(self._dirty.first(limit, held), dtype=np.int64)
 
     @retried_with_timeout
     async def crawled_pages(self, after: int, limit: int) -> Ints:
         """The first pages, by id, beyond that id that have been crawled with success and are not retired."""
-        return await estimates.crawled_pages(self._reading, after, limit, self._ranges)
+        return await estimates.crawled_pages(self._database.reading, after, limit, self._ranges)
 
     @retried_with_timeout
     async def histories(self, page_ids: Ints, *, max_per_page: int = 200, most: int = 20_000) -> Histories:
@@ -492,125 +461,102 @@ class SqlStore(Recording):
 
         Only the first pages are read once `most` observations were found.
         """
-        return await estimates.read_histories(self._reading, page_ids, max_per_page, most)
+        return await estimates.read_histories(self._database.reading, page_ids, max_per_page, most)
 
     @retried
     async def save_estimates(self, new: Sequence[Estimate]) -> None:
         """Write new estimates over the old ones."""
         for start in range(0, len(new), LIMITS.saved_at_once):
-            async with self._connection.transaction() as connection:
+            async with self._database.writing.transaction() as connection:
                 some, now = new[start : start + LIMITS.saved_at_once], self._clock.now()
-                await estimates.write_estimates(connection, self._scope, some, now)
-            if self._dirty is not None:
-                self._dirty.estimated(some, now)
+                await estimates.write_estimates(connection, self._scope, some)
+            self._dirty.estimated(some, now)
 
-    @retried
     async def demand(self) -> StoredDemand:
         """How often copies were asked for."""
-        async with self._reading.connect() as connection:
-            return await settings.read_demand(connection, self._ranges)
+        return await self._database.read(lambda connection: settings.read_demand(connection, self._ranges))
 
-    @retried
     async def save_demand(self, news: StoredDemand) -> None:
         """Write over what was kept of these pages' demand, and what they weigh by it."""
-        async with self._connection.transaction() as connection:
-            await settings.write_demand(connection, self._scope, news)
+        await self._database.write(lambda connection: settings.write_demand(connection, self._scope, news))
 
-    @retried
     async def forget_weights(self) -> None:
         """Let every page weigh what the list says, as it does in the memory of a daemon that has just started."""
-        async with self._connection.transaction() as connection:
-            await settings.forget_weights(connection, self._scope)
+        await self._database.write(lambda connection: settings.forget_weights(connection, self._scope))
 
-    @retried_with_timeout
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
-        async with self._reading.connect() as connection:
-            return await settings.read_setting(connection, name)
+        return await self._database.read(
+            lambda connection: settings.read_setting(connection, name), self.max_answer_seconds
+        )
 
-    @retried
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
-        async with self._connection.transaction() as connection:
-            await settings.write_setting(connection, name, value, now)
+        await self._database.write(lambda connection: settings.write_setting(connection, name, value, now))
 
     async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
         """The pages of these URLs, in any spelling, that are not retired."""
         return await self._page_list().listed(urls)
 
-    @retried
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
-        async with self._connection.transaction() as connection:
-            return await settings.add_action(connection, action)
+        return await self._database.write(lambda connection: settings.add_action(connection, action))
 
-    @retried_with_timeout
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
-        async with self._reading.connect() as connection:
-            return await settings.read_actions(connection, limit, number)
+        return await self._database.read(
+            lambda connection: settings.read_actions(connection, limit, number), self.max_answer_seconds
+        )
 
-    @retried
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
-        async with self._connection.transaction() as connection:
-            return await settings.mark_undone(connection, number, at)
+        return await self._database.write(lambda connection: settings.mark_undone(connection, number, at))
 
     @retried
     async def prepare_documents(self, *, search: bool) -> int | None:
         """Make or drop the index; the number of the last change whose copy was looked at, None at first."""
-        async with self._connection.transaction() as connection:
+        async with self._database.writing.transaction() as connection:
             await documents.prepare_index(connection, search=search)
             return await documents.read_cursor(connection)
 
-    @retried
     async def pending_copies(self, after: int, *, by_page: bool) -> Sequence[PendingCopy]:
         """The next copies to read beyond the number of a change, or with `by_page` beyond a page."""
-        async with self._reading.connect() as connection:
-            return await documents.pending_copies(
+        return await self._database.read(
+            lambda connection: documents.pending_copies(
                 connection, after, LIMITS.documents_at_once, LIMITS.document_bytes_at_once, by_page=by_page
             )
+        )
 
     @retried
     async def save_documents(
         self, kept: Sequence[tuple[PendingCopy, Document]], cursor: int | None, *, search: bool
     ) -> None:
         """Keep documents in place of earlier ones, and with a cursor how far changes were read."""
-        pack = documents.packed_document
-        rows = await asyncio.to_thread(lambda: [pack(copy.page_id, copy.version, one) for copy, one in kept])
-        async with self._connection.transaction() as connection:
+        rows = await asyncio.to_thread(documents.packed_documents, kept) if kept else []
+        async with self._database.writing.transaction() as connection:
             await documents.put_documents(connection, rows, search=search)
             if cursor is not None:
-                await documents.keep_cursor(connection, cursor)
+                # The time of a number that moves all the time says nothing.
+                await settings.PUT_SETTING.run(connection, [(documents.CURSOR, str(cursor), 0.0)])
 
     @retried
     async def tidy_documents(self, *, search: bool) -> int:
         """Forget some documents of pages that are no longer kept, and index some that are not; how many these were."""
-        async with self._reading.connect() as connection:
+        async with self._database.reading.connect() as connection:
             left = await documents.left_documents(connection, LIMITS.documents_at_once)
             waiting = await documents.unindexed(connection, LIMITS.documents_at_once) if search else []
         if not left and not waiting:
             return 0
-        async with self._connection.transaction() as connection:
+        async with self._database.writing.transaction() as connection:
             await documents.drop_documents(connection, left)
             await documents.index_documents(connection, waiting)
         return len(left) + len(waiting)
 
-    @retried_with_timeout
     async def newest_change(self) -> int:
         """The number of the newest change, 0 where there is none."""
-        async with self._reading.connect() as connection:
-            return await documents.newest_change(connection)
+        return await self._database.read(newest_change, self.max_answer_seconds)
 
     @property
     def _ranges(self) -> Ranges | None:
         """The ids that reads are about; None where they are about all."""
         return None if self._scope is None else self._scope.ranges()
-
-    @property
-    def _connection(self) -> WriteConnection:
-        return self._database.writing
-
-    @property
-    def _reading(self) -> AsyncEngine:
-        return self._database.reading

@@ -4,7 +4,6 @@ Times are UTC seconds. Counts and beliefs by signal source are columns named aft
 one row and a restart is one scan.
 """
 
-import math
 from functools import lru_cache
 
 from sqlalchemy import (
@@ -49,18 +48,6 @@ def by_source(prefix: str) -> tuple[str, ...]:
     return tuple(f"{prefix}_{source.value}" for source in SOURCES)
 
 
-def storable(text: str | None) -> str | None:
-    """Text that both databases take: without NUL and without lone surrogates."""
-    if text is None:
-        return None
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def known(number: float | None) -> float | None:
-    """A number, or None where it is none or not a number: SQLite has no NaN, and PostgreSQL sorts it last."""
-    return None if number is None or math.isnan(number) else number
-
-
 hosts = Table(
     "hosts",
     metadata,
@@ -92,7 +79,7 @@ pages = Table(
     Column("last_change_at", Double),
     Column("gone_since", Double),  # set where the last successful crawl found the page gone
     Column("weight", Double),  # what it weighs where that is not the list's importance
-    Column("dirty_since", Double),  # on SQLite, the oldest successful crawl that the estimate does not know of
+    Column("dirty_since", Double),  # of earlier versions: a crawl that the estimate does not know of
     _count("failures"),  # successive, of the page's own
     _count("crawls"),
     _count("changes"),
@@ -350,7 +337,7 @@ robots = Table(  # what is known of each site's robots.txt, of hosts that have p
     Column("crawl_delay", Double),
     _count("failures"),
     Column("reason", Text, nullable=False),
-    Column("usage", Text),  # what pages may be used for, JSON: crawld.read.usage
+    Column("usage", Text),  # what pages may be used for, JSON: crawld.read.robots
     Index(None, "fresh_until"),
     Index(None, "host", info=ON_POSTGRESQL),  # a worker reads those of its own hosts
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -22,9 +22,8 @@ from crawld.model.host import HostPage
 from crawld.model.page import NOT_LISTED
 from crawld.model.usage import PageUse, SaidIn, Statement, usage_of
 from crawld.store import tables
-from crawld.store.bulk import fetch, fetch_on_sqlite
+from crawld.store.bulk import fetch, fetch_on_sqlite, storable
 from crawld.store.engine import choice, chosen
-from crawld.store.tables import storable
 
 if TYPE_CHECKING:
     from crawld.store.batch import Body
@@ -72,20 +71,24 @@ def decompress_to(packed: bytes, size: int) -> bytes:
     return body
 
 
-def body_rows(bodies: Sequence["Body"], *, only_latest: bool) -> list[dict[str, Any]]:
-    """The rows of `bodies`, with `change` in place of the version; with `only_latest`, one for each page."""
+class StoredBody(NamedTuple):
+    """A copy as it is stored, with the change that brought it, as an index of its batch's, in place of its version."""
+
+    page_id: int
+    at: float
+    content_type: str | None
+    size: int
+    zstd: bytes
+    change: int | None
+
+
+def stored_bodies(bodies: Sequence["Body"], *, only_latest: bool) -> list[StoredBody]:
+    """The bodies, compressed; with `only_latest`, one for each page."""
     if only_latest:
         bodies = list({body.page_id: body for body in bodies}.values())
     return [
-        {
-            "page_id": body.page_id,
-            "at": body.at,
-            "content_type": body.content_type,
-            "size": len(body.body),
-            "zstd": compress(body.body),
-            "change": body.change,
-        }
-        for body in bodies
+        StoredBody(one.page_id, one.at, one.content_type, len(one.body), compress(one.body), one.change)
+        for one in bodies
     ]
 
 
@@ -101,7 +104,7 @@ def unpack_hashes(packed: bytes) -> tuple[int, ...]:
 
 def pack_digests(digests: tuple[bytes, ...]) -> bytes:
     """Digests of up to 255 bytes, each behind its length."""
-    return b"".join(bytes([len(digest)]) + digest for digest in digests)
+    return b"".join([bytes([len(digest)]) + digest for digest in digests])
 
 
 def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
@@ -115,10 +118,8 @@ def unpack_digests(packed: bytes) -> tuple[bytes, ...]:
     return tuple(digests)
 
 
-def pack_times(times: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bytes | None:
+def pack_times(times: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bytes:
     """Blocks that name times, as numbers one after the other."""
-    if not times:
-        return None
     numbers = [number for index, block, moments in times for number in (index, block, len(moments), *moments)]
     return pack_hashes(tuple(numbers))
 
@@ -129,7 +130,7 @@ def unpack_times(packed: bytes | None) -> tuple[tuple[int, int, tuple[int, ...]]
     return tuple((index, next(numbers), _take(numbers, next(numbers))) for index in numbers)
 
 
-def pack_places(places: tuple[Place, ...]) -> bytes | None:
+def pack_places(places: tuple[Place, ...]) -> bytes:
     """Places, as numbers one after the other."""
     numbers: list[int] = []
     for place in places:
@@ -139,7 +140,7 @@ def pack_places(places: tuple[Place, ...]) -> bytes | None:
         numbers += place.variants
         for block in place.blocks:
             numbers += [len(block), *block]
-    return pack_hashes(tuple(numbers)) if numbers else None
+    return pack_hashes(tuple(numbers))
 
 
 def unpack_places(packed: bytes | None) -> tuple[Place, ...]:
@@ -155,11 +156,6 @@ def unpack_places(packed: bytes | None) -> tuple[Place, ...]:
         seen = counts >> 49 & 15, counts >> 53 & 7, counts >> 44 & 31
         places.append(Place(left, right, words, *bounds, common, counts >> 32 & 0xFF, adrift, variants, *seen))
     return tuple(places)
-
-
-def pack_title(digest: Digest) -> bytes | None:
-    """Whether the blocks lie in a main part, and the words of the title."""
-    return pack_hashes((int(digest.in_main), *digest.title)) if digest.in_main or digest.title else None
 
 
 def pack_said(said: tuple[Statement, ...]) -> str | None:
@@ -194,24 +190,25 @@ def _take(numbers: Iterator[int], count: int) -> tuple[int, ...]:
 
 
 def version_row(memory: Memory) -> tuple[Any, ...]:
-    """The row of `versions`, in the order of its columns."""
+    """The row of `versions`, in the order of its columns; what is empty is NULL."""
+    digest = memory.digest
     return (
         memory.page_id,
         memory.fetched_at,
-        memory.digest.raw,
-        memory.digest.text,
-        pack_hashes(memory.digest.blocks),
-        _header_bytes(memory.etag),
-        _header_bytes(memory.last_modified),
+        digest.raw,
+        digest.text,
+        pack_hashes(digest.blocks),
+        None if memory.etag is None else memory.etag.encode("utf-8", "surrogateescape"),
+        None if memory.last_modified is None else memory.last_modified.encode("utf-8", "surrogateescape"),
         storable(memory.content_type),
         memory.streak,
         pack_digests(memory.seen),
-        memory.digest.scheme,
-        pack_times(memory.digest.times),
+        digest.scheme,
+        pack_times(digest.times) if digest.times else None,
         pack_places(memory.places) if memory.places else None,
         memory.answered,
         memory.canonical,
-        pack_title(memory.digest),
+        pack_hashes((int(digest.in_main), *digest.title)) if digest.in_main or digest.title else None,
         pack_hashes(memory.varying) if memory.varying else None,
         *((pack_said(memory.said), pack_denied(memory.said)) if memory.said else (None, None)),
     )
@@ -236,10 +233,6 @@ def memory_of(row: Any) -> Memory:
         varying=unpack_hashes(row.varying or b""),
         said=unpack_said(row.said),
     )
-
-
-def _header_bytes(header: str | None) -> bytes | None:
-    return None if header is None else header.encode("utf-8", "surrogateescape")
 
 
 def _header_text(header: bytes | None) -> str | None:
@@ -310,9 +303,10 @@ class RecentVersions:
 
 
 def _weight(memory: Memory) -> int:
-    words = sum(10 + len(place.common) + len(place.variants) + sum(map(len, place.blocks)) for place in memory.places)
-    digest, seen = memory.digest, 2 * len(memory.seen) + len(memory.varying)
-    return 25 + len(digest.blocks) + len(digest.title) + 4 * len(digest.times) + words + seen
+    digest, weight = memory.digest, 25 + 2 * len(memory.seen) + len(memory.varying)
+    for place in memory.places:
+        weight += 10 + len(place.common) + len(place.variants) + sum(map(len, place.blocks))
+    return weight + len(digest.blocks) + len(digest.title) + 4 * len(digest.times)
 
 
 class VersionReader:
@@ -385,7 +379,7 @@ def _of_pages(dialect: str) -> Select[Any]:
 
 
 _COLUMNS = tables.versions.columns.keys()
-_OF_PAGE = f"SELECT {', '.join(_COLUMNS)} FROM versions WHERE page_id = ?"  # noqa: S608 - columns of our own
+_OF_PAGE = f"SELECT {', '.join(_COLUMNS)} FROM versions WHERE page_id = ?"
 _OF_PAGES = _OF_PAGE.replace("= ?", "IN (SELECT value FROM json_each(?))")
 
 

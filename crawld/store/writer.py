@@ -7,8 +7,8 @@ is queued stays queued, and closing says how much that was.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,8 +29,6 @@ class WriterLimits:
     full_queue_bytes: int = 64 << 20
     max_signals: int = 500_000
     """Signals that wait to be committed; more than the largest site sends at once."""
-    mark_seconds: float = 0.05
-    """How often it is noted when an item came."""
     last_try_seconds: float = 10.0
     max_delay_seconds: float = 5.0
 
@@ -53,13 +51,12 @@ class Writer:
         self._queue = CommitQueue()
         self._wake = asyncio.Event()
         self._hurry = asyncio.Event()
-        self._progress = asyncio.Condition()
+        self._progress = asyncio.Event()  # set, and replaced, where items are settled or writing ends
         self._closing = False
         self._damaged = False
         self._trouble: Exception | None = None
         self._trouble_since: float | None = None
         self._task: asyncio.Task[None] | None = None
-        self._marks: deque[tuple[int, float]] = deque()  # when items were put, by number
         self.lost = 0  # items given up for good
 
     @property
@@ -69,15 +66,15 @@ class Writer:
 
     @property
     def lag(self) -> float:
-        """Seconds that the oldest item waits to be committed, to a twentieth of a second."""
-        self._forget_marks()
-        return self._clock.monotonic() - self._marks[0][1] if self._marks else 0.0
+        """Seconds that the oldest item waits to be committed."""
+        oldest = self._queue.oldest
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest
 
     @property
     def healthy(self) -> bool:
         """Whether the last commit succeeded and the queue has room: callers should pause otherwise."""
-        full = self._fills(LIMITS.full_queue, LIMITS.full_queue_bytes)
-        return self._trouble is None and not full and not (self._task is not None and self._task.done())
+        ended = self._task is not None and self._task.done()
+        return self._trouble is None and not ended and not self._full(1)
 
     @property
     def trouble(self) -> str | None:
@@ -89,9 +86,10 @@ class Writer:
         """When commits began to fail (UTC seconds), None while all is well."""
         return self._trouble_since
 
-    def _fills(self, items: int, size: int) -> bool:
-        """Whether what waits, signals apart, comes to so many items or bytes."""
-        return len(self._queue) - self._queue.signals >= items or self._queue.bytes >= size
+    def _full(self, times: int) -> bool:
+        """Whether what waits, signals apart, fills so many queues, by items or bytes."""
+        items, size = len(self._queue) - self._queue.signals, self._queue.bytes
+        return items >= times * LIMITS.full_queue or size >= times * LIMITS.full_queue_bytes
 
     def start(self) -> None:
         """Begin to commit."""
@@ -102,38 +100,25 @@ class Writer:
 
         Where the database is damaged items are still queued, so that the end can say how many were not written.
         """
-        if (
-            self._queue.signals >= LIMITS.max_signals
-            if isinstance(item, Signal)
-            else self._fills(2 * LIMITS.full_queue, 2 * LIMITS.full_queue_bytes)
-        ):
+        if self._queue.signals >= LIMITS.max_signals if isinstance(item, Signal) else self._full(2):
             if self.lost % 1_000 == 0:
                 log.error("the store is %d items behind (%s): new ones are lost", self.backlog, self.trouble)
             self.lost += 1
             return False
-        self._queue.put(item, lease)
-        now = self._clock.monotonic()
-        if not self._marks or now - self._marks[-1][1] >= LIMITS.mark_seconds:
-            self._forget_marks()
-            self._marks.append((self._queue.last, now))
+        self._queue.put(item, lease, self._clock.monotonic())
         self._wake.set()
         return True
-
-    def _forget_marks(self) -> None:
-        while self._marks and not self._queue.holds(self._marks[0][0]):
-            self._marks.popleft()
 
     async def flush(self) -> None:
         """Return once everything queued so far is committed; StoreError where rows of it were given up."""
         target, lost = self._queue.last, self.lost
-        async with self._progress:
-            while self._queue.holds(target):
-                if self._damaged:
-                    raise DamagedError(f"the database is damaged: {self.trouble}")
-                if self._task is None or self._task.done():
-                    raise StoreError("the store's writer is not running")
-                self._hurry.set()
-                await self._progress.wait()
+        while self._queue.holds(target):
+            if self._damaged:
+                raise DamagedError(f"the database is damaged: {self.trouble}")
+            if self._task is None or self._task.done():
+                raise StoreError("the store's writer is not running")
+            self._hurry.set()
+            await self._progress.wait()
         if self.lost > lost:
             raise StoreError(f"{self.lost - lost} rows were refused by the database: see the log")
 
@@ -154,7 +139,9 @@ class Writer:
         while True:
             await self._wake.wait()
             if not self._closing and not self._hurry.is_set() and len(self._queue) < COMMIT_QUEUE_LIMITS.max_batch:
-                await _wait(self._hurry, self._gather)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._gather):
+                        await self._hurry.wait()
             self._hurry.clear()
             self._wake.clear()
             while self._queue:
@@ -176,7 +163,7 @@ class Writer:
                 await self._commit(items)
             except Exception as error:  # noqa: BLE001  told apart below, logged, and never lost
                 if is_damage(error):
-                    await self._stop_at_damage(items, error)
+                    self._stop_at_damage(items, error)
                     return False
                 if not is_passing(error):
                     return await self._give_up(items, error)
@@ -194,7 +181,7 @@ class Writer:
                 if self._trouble is not None:
                     log.warning("the store can write again, %d items waiting", self.backlog)
                     self._trouble = self._trouble_since = None
-                await self._settle(items)
+                self._settle(items)
                 return True
 
     async def _give_up(self, items: list[QueuedItem], error: Exception) -> bool:
@@ -206,32 +193,22 @@ class Writer:
                 return False
             return await self._write(items[middle:])
         self.lost += 1
-        log.error("a row was refused and is lost: %r", _shown(items[0].item), exc_info=error)
-        await self._settle(items)
+        refused = items[0].item
+        shown = refused.crawl if isinstance(refused, Record) else refused
+        log.error("a row was refused and is lost: %r", shown, exc_info=error)
+        self._settle(items)
         return True
 
-    async def _stop_at_damage(self, items: list[QueuedItem], error: Exception) -> None:
-        """Write no more, and wake everything that waits for a commit."""
+    def _stop_at_damage(self, items: list[QueuedItem], error: Exception) -> None:
+        """Write no more."""
         self._queue.put_back(items)
         self._trouble = error
         self._trouble_since = self._trouble_since or self._clock.now()
         self._damaged = True
-        async with self._progress:
-            self._progress.notify_all()
+        self._settle(())
 
-    async def _settle(self, items: Sequence[QueuedItem]) -> None:
+    def _settle(self, items: Sequence[QueuedItem]) -> None:
+        """Forget items, and wake everything that waits for a commit."""
         self._queue.settle(items)
-        async with self._progress:
-            self._progress.notify_all()
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return
-
-
-def _shown(item: Item) -> object:
-    return item.crawl if isinstance(item, Record) else item
+        self._progress.set()
+        self._progress = asyncio.Event()

@@ -30,11 +30,13 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
+from functools import wraps
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import aiohttp
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Include = Literal["markdown", "text"]
 Action = Literal["add", "replace", "delete"]
@@ -291,7 +293,7 @@ class Client:
         return Reconciliation(self, known, include)
 
     async def changes(
-        self, after: int | Literal["now"] = 0, *, wait: float = 0.0, limit: int = 100, **more: str
+        self, /, after: int | Literal["now"] = 0, *, wait: float = 0.0, limit: int = 100, **more: str
     ) -> Mapping[str, Any]:
         """One answer of /v1/changes as it is told; `more` are its further parameters, as include, kinds and url."""
         asked = {"after": str(after), "wait": f"{wait:g}", "limit": str(limit), **self._use, **more}
@@ -356,11 +358,11 @@ class Client:
         """The copy of a page as Markdown."""
         return await self.copy(url, min_freshness, wait, accept=_MEDIA["markdown"])
 
-    async def search(self, words: str, **more: str) -> Mapping[str, Any]:
+    async def search(self, /, words: str, **more: str) -> Mapping[str, Any]:
         """Pages whose text holds the words, best first, as /v1/search tells them."""
         return dict(await self._json("GET", "/v1/search", {"q": words, **self._use, **more}))
 
-    async def pages(self, **query: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def pages(self, /, **query: str) -> AsyncIterator[Mapping[str, Any]]:
         """Every page that is kept, or those of a host, state or search, as /v1/pages tells them."""
         async for lines in self.page_parts(**query):
             for line in lines:
@@ -510,6 +512,30 @@ def _number(given: str | None) -> float | None:
     return None if given is None else float(given)
 
 
+def _blocking(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["BlockingClient", P], T]:
+    """The same request of a `BlockingClient`."""
+
+    @wraps(method)
+    def asked(self: "BlockingClient", /, *args: P.args, **more: P.kwargs) -> T:
+        return self._run(method(self._client, *args, **more))
+
+    return asked
+
+
+def _iterated(
+    method: Callable[Concatenate[Client, P], AsyncIterator[T]],
+) -> Callable[Concatenate["BlockingClient", P], Iterator[T]]:
+    """The same answers, one after another, of a `BlockingClient`."""
+
+    @wraps(method)
+    def asked(self: "BlockingClient", /, *args: P.args, **more: P.kwargs) -> Iterator[T]:
+        return self._iterate(method(self._client, *args, **more))
+
+    return asked
+
+
 class BlockingClient:
     """The same for programs without an event loop; its requests run in a thread of its own."""
 
@@ -542,66 +568,20 @@ class BlockingClient:
         with self._runner:
             self._loop.run_forever()
 
-    def follow(
-        self,
-        cursor: int | None = 0,
-        *,
-        include: Include | None = None,
-        kinds: Iterable[str] = (),
-        known: MutableMapping[str, int | None] | None = None,
-    ) -> Iterator[DocumentChange]:
-        """Every change after the cursor, and those to come (`Client.follow`)."""
-        return self._iterate(self._client.follow(cursor, include=include, kinds=kinds, known=known))
-
     def reconcile(self, known: Known, *, include: Include | None = None) -> "BlockingReconciliation":
         """Iterate what to add to, replace in and delete from an index (`Client.reconcile`)."""
         return BlockingReconciliation(self, self._client.reconcile(known, include=include))
 
-    def changes(
-        self, after: int | Literal["now"] = 0, *, wait: float = 0.0, limit: int = 100, **more: str
-    ) -> Mapping[str, Any]:
-        """One answer of /v1/changes."""
-        return self._run(self._client.changes(after, wait=wait, limit=limit, **more))
-
-    def copy(
-        self,
-        url: str,
-        min_freshness: float | None = None,
-        wait: float | None = None,
-        *,
-        accept: str = "*/*",
-        version: int | None = None,
-    ) -> PageCopy:
-        """The copy of a page (`Client.copy`)."""
-        return self._run(self._client.copy(url, min_freshness, wait, accept=accept, version=version))
-
-    def markdown(self, url: str, min_freshness: float | None = None, wait: float | None = None) -> PageCopy:
-        """The copy of a page as Markdown."""
-        return self._run(self._client.markdown(url, min_freshness, wait))
-
-    def search(self, words: str, **more: str) -> Mapping[str, Any]:
-        """Pages whose text holds the words, best first."""
-        return self._run(self._client.search(words, **more))
-
-    def pages(self, **query: str) -> Iterator[Mapping[str, Any]]:
-        """Every page that is kept."""
-        return self._iterate(self._client.pages(**query))
-
-    def add(self, *urls: str, importance: float = 1.0, wait: float = 0.0) -> Mapping[str, Any]:
-        """Keep further pages."""
-        return self._run(self._client.add(*urls, importance=importance, wait=wait))
-
-    def remove(self, *urls: str) -> Mapping[str, Any]:
-        """Keep pages no longer."""
-        return self._run(self._client.remove(*urls))
-
-    def refresh(self, *urls: str, wait: float = 0.0) -> Sequence[Mapping[str, Any]]:
-        """Crawl pages before all others; what became of each."""
-        return self._run(self._client.refresh(*urls, wait=wait))
-
-    def status(self) -> Mapping[str, Any]:
-        """Returns what the daemon is doing."""
-        return self._run(self._client.status())
+    follow = _iterated(Client.follow)
+    pages = _iterated(Client.pages)
+    changes = _blocking(Client.changes)
+    copy = _blocking(Client.copy)
+    markdown = _blocking(Client.markdown)
+    search = _blocking(Client.search)
+    add = _blocking(Client.add)
+    remove = _blocking(Client.remove)
+    refresh = _blocking(Client.refresh)
+    status = _blocking(Client.status)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         asked = asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -4,14 +4,12 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 from pydantic import TypeAdapter
 
-from crawld.cli.remote import CONFIG, DATABASE, NotAnsweringError, NotRunningError, ask, query
-from crawld.main.settings import load
+from crawld.cli.remote import CommandTarget, NotAnsweringError, NotRunningError, targeted
 from crawld.model.errors import StoreError
 from crawld.model.units import format_date
 from crawld.store.views import Change, Changes
@@ -46,24 +44,23 @@ _CHANGE = TypeAdapter(Change)
 )
 @click.option("--follow", is_flag=True, help="Go on with changes as they are found, until ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a line.")
-@CONFIG
-@DATABASE
-def command(after: int | None, follow: bool, as_json: bool, config_file: Path | None, database: str | None) -> None:
+@targeted
+def command(after: int | None, follow: bool, as_json: bool, target: CommandTarget) -> None:
     """Print changes in the order in which they were committed: new, changed, gone, back, and removed (taken off).
 
     Each begins with its number, which is a cursor: a reader that goes on with --after and the last number it has seen
     misses nothing that is kept (`retention` in the settings) and sees nothing twice.
     """
-    cursor = _latest(config_file, database) if after is None else after
+    cursor = _latest(target) if after is None else after
     try:
-        cursor = _catch_up(cursor, config_file, database, as_json)
+        cursor = _catch_up(cursor, target, as_json)
         away = False
         while follow:
             try:
-                cursor = _follow(cursor, config_file, database, as_json)
+                cursor = _follow(cursor, target, as_json)
                 away = False
             except StoreError as error:  # a PostgreSQL that restarts is back in a moment, and the cursor holds
-                if not load(config_file, {"database": database}).database.startswith("postgres"):
+                if not target.load().database.startswith("postgres"):
                     raise
                 if not away:
                     click.echo(f"{error}; waiting for it", err=True)
@@ -75,30 +72,30 @@ def command(after: int | None, follow: bool, as_json: bool, config_file: Path | 
         click.echo(f"go on with --after {cursor}", err=True)
 
 
-def _latest(config_file: Path | None, database: str | None) -> int:
+def _latest(target: CommandTarget) -> int:
     """The cursor before the latest changes."""
-    found = query(config_file, database, lambda model: model.latest_changes(limit=LIMITS.latest))
+    found = target.query(lambda model: model.latest_changes(limit=LIMITS.latest))
     return found.changes[-1].id - 1 if found.changes else found.cursor
 
 
-def _catch_up(cursor: int, config_file: Path | None, database: str | None, as_json: bool) -> int:
+def _catch_up(cursor: int, target: CommandTarget, as_json: bool) -> int:
     """Print everything that the database has after the cursor; the cursor behind it."""
     while True:
-        found = query(config_file, database, lambda model, after=cursor: model.changes(after, LIMITS.at_once))  # type: ignore[misc]  # a default binds the loop's value
+        found = target.query(lambda model, after=cursor: model.changes(after, LIMITS.at_once))  # type: ignore[misc]  # a default binds the loop's value
         _show(found, as_json)
         cursor = found.cursor
         if len(found.changes) < LIMITS.at_once:
             return cursor
 
 
-def _follow(cursor: int, config_file: Path | None, database: str | None, as_json: bool) -> int:
+def _follow(cursor: int, target: CommandTarget, as_json: bool) -> int:
     """Wait for changes: the daemon wakes us, or where none runs the database is looked at now and then."""
     path = f"/v1/changes?after={cursor}&wait={LIMITS.wait_seconds}&limit={LIMITS.at_once}"
     try:
-        said = ask(config_file, database, "GET", path, seconds=2.0 * LIMITS.wait_seconds)
+        said = target.ask("GET", path, seconds=2.0 * LIMITS.wait_seconds)
     except (NotRunningError, NotAnsweringError):
         time.sleep(LIMITS.look_seconds)
-        return _catch_up(cursor, config_file, database, as_json)
+        return _catch_up(cursor, target, as_json)
     found = _CHANGES.validate_python(said)
     _show(found, as_json)
     return found.cursor

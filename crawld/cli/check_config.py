@@ -20,17 +20,8 @@ from crawld.model.errors import CrawldError, InputError
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.model.url import without_password
 
-
-@dataclass(frozen=True)
-class CheckConfigLimits:
-    """Numbers that bound and tune this module."""
-
-    max_bad_lines: int = 10
-
-
-LIMITS = CheckConfigLimits()
-
-
+MAX_BAD_LINES = 10
+"""Bad lines of a URL list that are shown."""
 ENVIRONMENT = {"urls": "CRAWLD_URLS", "bandwidth": "CRAWLD_BANDWIDTH", "database": "CRAWLD_DATABASE"}
 
 
@@ -152,8 +143,8 @@ def _examine_list(settings: Settings, config_file: Path | None, findings: Findin
     findings.pages = len(listed.wanted)
     if not listed.wanted:
         findings.errors.append(str(no_usable_line(settings.urls, listed)))
-    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[: LIMITS.max_bad_lines]]
-    if (more := len(listed.bad) - LIMITS.max_bad_lines) > 0:
+    findings.warnings += [f"{settings.urls}: {bad}" for bad in listed.bad[:MAX_BAD_LINES]]
+    if (more := len(listed.bad) - MAX_BAD_LINES) > 0:
         findings.warnings.append(f"{settings.urls}: {many(more, 'more line', 'more lines')} cannot be used")
     if listed.duplicates:
         findings.warnings.append(f"{settings.urls}: {many(listed.duplicates, 'duplicate')}")

@@ -1,18 +1,16 @@
 """The part of a stored copy that is compared, by the rules in the settings and what was learnt."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crawld.cli.remote import read
-from crawld.main.settings import load
+from crawld.cli.remote import CommandTarget
 from crawld.model.crawl import Memory
 from crawld.model.page import Document
 from crawld.read.change import comparison as change
 from crawld.read.change.frame import HostFrame
 from crawld.read.page.digest import compared_text, read_body
 from crawld.read.page.document import read_document
-from crawld.read.page.markup import PageText, is_html
+from crawld.read.page.markup import is_html
 from crawld.read.page.rules import DigestRule, DigestRules
 from crawld.show.actions import MARKS, parse_marks
 from crawld.store.views import Copy, Gone
@@ -24,32 +22,20 @@ if TYPE_CHECKING:
 def compared_blocks(
     copy: Copy,
     learnt: tuple[Memory, HostFrame | None] | None,
-    config_file: Path | None,
-    database: str | None = None,
+    target: CommandTarget,
 ) -> Sequence[str] | None:
     """The blocks of a copy that count, without the site's frame and what varies; None where the bytes are compared."""
-    reading = read_body(copy.body, copy.content_type, rule_of(copy.url, config_file, database))
+    reading = read_body(copy.body, copy.content_type, rules_of(target)(copy.url))
     if reading.digest.text is None:
         return None
     return reading.texts if learnt is None else change.compared_blocks(reading, *learnt)
 
 
-def rule_of(url: str, config_file: Path | None, database: str | None = None) -> DigestRule:
-    """Returns what of a page is compared, by the settings and by what was marked on the dashboard."""
-    return rules_of(config_file, database)(url)
-
-
-def rules_of(config_file: Path | None, database: str | None = None) -> DigestRules:
+def rules_of(target: CommandTarget) -> DigestRules:
     """Returns what of pages is compared, by the settings and by what was marked on the dashboard."""
-    rules = DigestRules([DigestRule(**rule.model_dump()) for rule in load(config_file).digest])
-    rules.change_marks(parse_marks(read(config_file, database, lambda reader: reader.setting(MARKS))))
+    rules = DigestRules([DigestRule(**rule.model_dump()) for rule in target.load().digest])
+    rules.change_marks(parse_marks(target.read(lambda reader: reader.setting(MARKS))))
     return rules
-
-
-async def read_kept(model: "SqlReadModel", url: str, rule: DigestRule) -> Document | None:
-    """The latest copy of a page as a reader has it: as the daemon kept it, or else read now; None without a text."""
-    copy = await model.copy(url, even_gone=True)
-    return await document_of(model, copy, rule) if isinstance(copy, Copy) else None
 
 
 async def document_of(model: "SqlReadModel", copy: Copy, rule: DigestRule) -> Document | None:
@@ -60,19 +46,12 @@ async def document_of(model: "SqlReadModel", copy: Copy, rule: DigestRule) -> Do
     return read_document(copy.body, copy.content_type, copy.url, rule)
 
 
-def compared(copy: Copy, config_file: Path | None, database: str | None = None) -> tuple[DigestRule, PageText | None]:
-    """The rule for a page, and the text of its copy that is read for it; None where the bytes are compared."""
-    rule = rule_of(copy.url, config_file, database)
-    return rule, compared_text(copy.body, copy.content_type, rule)
-
-
-def compared_figures(
-    copy: Copy | Gone | None, config_file: Path | None, database: str | None = None
-) -> dict[str, Any] | None:
+def compared_figures(copy: Copy | Gone | None, target: CommandTarget) -> dict[str, Any] | None:
     """Returns what is compared and what is left out, in figures; None where no copy is kept."""
     if not isinstance(copy, Copy):
         return None
-    rule, text = compared(copy, config_file, database)
+    rule = rules_of(target)(copy.url)
+    text = compared_text(copy.body, copy.content_type, rule)
     if text is None:
         return {"mode": "raw", "bytes": len(copy.body)}
     mode = "only" if text.only else rule.mode if is_html(copy.body, copy.content_type) else "document"

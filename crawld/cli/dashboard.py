@@ -7,43 +7,30 @@ import os
 import secrets
 import time
 import webbrowser
-from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
-from crawld.cli.remote import CONFIG, DATABASE, NotRunningError, ask_at, is_fleet, look
-from crawld.cli.remote import LIMITS as REMOTE_LIMITS
-from crawld.main.settings import Settings, load
+from crawld.cli.remote import LIMITS, CommandTarget, NotRunningError, ask_at, is_fleet, targeted
+from crawld.main.settings import Settings
 from crawld.model.access import access_refused
 from crawld.model.errors import CrawldError
 from crawld.show.api.access import login_code, read_token
 
-
-@dataclass(frozen=True)
-class DashboardLimits:
-    """Numbers that bound and tune this module."""
-
-    proof_seconds: float = 5.0
-    max_proof_bytes: int = 1_000
-
-
-LIMITS = DashboardLimits()
-
+PROOF_SECONDS = 5.0
+"""Within which a listener proves that it is the daemon's."""
 
 # `crawld token`: the token that opens the listener.
 
 
 @click.command()
-@CONFIG
-@DATABASE
-def token(config_file: Path | None, database: str | None) -> None:
+@targeted
+def token(target: CommandTarget) -> None:
     """Print the token that programs send to `api.listen`, as `Authorization: Bearer TOKEN`.
 
     The daemon makes it when it first starts, and keeps it in a file beside the database that only
     its own user can read (`api.token_file`). To change it, remove the file and restart the daemon.
     """
-    click.echo(token_of(load(config_file, {"database": database})))
+    click.echo(token_of(target.load()))
 
 
 def token_of(settings: Settings) -> str:
@@ -63,18 +50,17 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - what a br
 
 @click.command()
 @click.option("--no-open", is_flag=True, help="Only print the link.")
-@CONFIG
-@DATABASE
-def command(no_open: bool, config_file: Path | None, database: str | None) -> None:
+@targeted
+def command(no_open: bool, target: CommandTarget) -> None:
     """Print the link to the running daemon's dashboard, and open it where there is a browser.
 
     The link holds a code that lets one browser in, once and within ten minutes. From elsewhere, forward the port first:
     ssh -L 8642:127.0.0.1:8642 HOST.
     """
-    settings = load(config_file, {"database": database})
+    settings = target.load()
     if settings.api.listen is None:
         raise CrawldError("there is no dashboard: set `api.listen` in the settings and restart the daemon")
-    if look(config_file, database, "/v1/status", REMOTE_LIMITS.look_seconds).state == "not_running":
+    if target.look("/v1/status", LIMITS.look_seconds).state == "not_running":
         raise CrawldError("no daemon runs with this database: start it with `crawld run`, or go to where it runs")
     link = f"http://{own_listener(settings)}/login?code={login_code(token_of(settings), time.time())}"
     click.echo(link)
@@ -90,7 +76,7 @@ def own_listener(settings: Settings) -> str:
     refusal = "no worker of the fleet runs on this machine: ask where one does"
     for socket in workers:
         try:
-            said = ask_at(socket, "GET", f"/listener?nonce={nonce}", seconds=LIMITS.proof_seconds)
+            said = ask_at(socket, "GET", f"/listener?nonce={nonce}", seconds=PROOF_SECONDS)
         except NotRunningError as error:
             refusal = str(error)
             continue
@@ -107,10 +93,10 @@ def own_listener(settings: Settings) -> str:
 
 def _answer(address: str, nonce: str) -> str:
     """Returns what a listener says to the nonce; empty where it says nothing of use."""
-    connection = http.client.HTTPConnection(address, timeout=LIMITS.proof_seconds)
+    connection = http.client.HTTPConnection(address, timeout=PROOF_SECONDS)
     try:
         connection.request("GET", f"/listener?nonce={nonce}")
-        said = json.loads(connection.getresponse().read(LIMITS.max_proof_bytes))
+        said = json.loads(connection.getresponse().read(1_000))
         return str(said["proof"]) if isinstance(said, dict) and str(said.get("proof", "")).isascii() else ""
     except (OSError, http.client.HTTPException, ValueError, KeyError):
         return ""

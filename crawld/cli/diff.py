@@ -3,15 +3,14 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from pydantic import TypeAdapter
 
-from crawld.cli.compared import rule_of
+from crawld.cli.compared import rules_of
 from crawld.cli.explain import unknown_page
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, query
+from crawld.cli.remote import AS_JSON, CommandTarget, targeted
 from crawld.model.crawl import BlockEdit, Edit, Words
 from crawld.model.errors import CrawldError
 from crawld.model.units import format_date, printable
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 _TOLD: TypeAdapter[Any] = TypeAdapter(dict[str, Version | tuple[BlockEdit, ...]])
 VERSION = click.IntRange(1, 2**63 - 1)
-CONTEXT = 1
-"""Blocks that stayed which are shown around those that did not."""
 
 
 @click.command()
@@ -33,16 +30,14 @@ CONTEXT = 1
 @click.option("--from", "before", type=VERSION, metavar="VERSION", help="The earlier version.")
 @click.option("--to", "after", type=VERSION, metavar="VERSION", help="The later version; the latest.")
 @click.option("--unified", "as_unified", is_flag=True, help="A unified diff of lines, for other programs.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
 def command(
     url: str,
     before: int | None,
     after: int | None,
     as_unified: bool,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
     as_json: bool,
 ) -> None:
     """Show which words of a page's text came and went between two versions, the latest two unless told otherwise.
@@ -52,8 +47,8 @@ def command(
     compares, without regard to what was learnt to vary by itself.
     """
     wanted = normalise_given(url)
-    old, new = query(config_file, database, lambda model: _pair(model, wanted, before, after))
-    rule = rule_of(new.url, config_file, database)
+    old, new = target.query(lambda model: _pair(model, wanted, before, after))
+    rule = rules_of(target)(new.url)
     edits = difference((old.body, old.version.content_type), (new.body, new.version.content_type), rule)
     if edits is None:
         raise CrawldError(f"the versions {old.version.id} and {new.version.id} of {wanted} have no text to compare")
@@ -90,12 +85,7 @@ def _name(one: VersionBody) -> str:
 
 def _lines(edits: Sequence[BlockEdit]) -> Iterator[str]:
     """The blocks that changed, with what is around them; … stands for the rest."""
-    near = {
-        at + step
-        for at, edit in enumerate(edits)
-        if edit.edit is not Edit.SAME
-        for step in range(-CONTEXT, CONTEXT + 1)
-    }
+    near = {at + step for at, edit in enumerate(edits) if edit.edit is not Edit.SAME for step in (-1, 0, 1)}
     shown = [at for at in range(len(edits)) if at in near]
     if not shown:
         yield "the texts are the same"

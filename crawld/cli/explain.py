@@ -5,14 +5,12 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from crawld.cli.compared import compared_figures, compared_sentence
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Answer, look, read
-from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.cli.remote import AS_JSON, Answer, CommandTarget, targeted
 from crawld.cli.tables import duration, figure, moment, number, print_lines, print_rows, weight, word
 from crawld.model.errors import CrawldError
 from crawld.model.estimate import format_rate_of_change
@@ -20,7 +18,7 @@ from crawld.model.page import PageState
 from crawld.model.units import format_duration, format_moment, many
 from crawld.model.url import normalise_given
 from crawld.model.why import Reason, ToldReason, Why, most_decisive_first, stored_reasons
-from crawld.show.report import Explanation
+from crawld.show.report import Explanation, linkers_in_words, uses_in_words
 from crawld.store.views import Linked, PageFacts, PastCrawl, StoredEstimate
 
 TROUBLED = frozenset({Why.FAILING, Why.HOST_BACKOFF, Why.HOST_ASKED_TO_WAIT})
@@ -127,22 +125,21 @@ SIGNALS = (word("source", 100), moment("seen_at", 90), moment("claimed_at", 80),
 
 @click.command()
 @click.argument("url")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def command(url: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def command(url: str, target: CommandTarget, as_json: bool) -> None:
     """Say what is believed of a page and from what evidence, and why it is not crawled just now.
 
     Works on a stopped daemon's database too; what only a running one knows is then left out. With --json, `reason` is
     one word for programs and `why_not_now` the sentence.
     """
     wanted = normalise_given(url)
-    page = read(config_file, database, lambda reader: reader.page(wanted))
+    page = target.read(lambda reader: reader.page(wanted))
     if page is None:
         raise unknown_page(wanted)
-    answer = look(config_file, database, f"/explain?id={page.id}", REMOTE_LIMITS.read_seconds)
-    copy = read(config_file, database, lambda reader: reader.copy(wanted))
-    figures = compared_figures(copy, config_file, database)
+    answer = target.look(f"/explain?id={page.id}")
+    copy = target.read(lambda reader: reader.copy(wanted))
+    figures = compared_figures(copy, target)
     found = replace(explain_facts(page, answer, time.time()), compared=figures)
     if as_json:
         click.echo(json.dumps(found.document(), indent=2, default=str))
@@ -207,20 +204,15 @@ def _usage(usage: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Returns what the page may be used for, and where that is said."""
     if usage is None:
         return []
-    uses = ", ".join(f"{use}: {usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train"))
-    terms = [name for name in ("noarchive", "nosnippet") if usage[name]]
-    where = [("", f"{one['where']}: {one['text']}") for one in usage["said"]]
-    return [("may be used", ", ".join([uses, *terms])), *where]
+    return [("may be used", uses_in_words(usage)), *(("", f"{one['where']}: {one['text']}") for one in usage["said"])]
 
 
 def _links(linked: Linked) -> list[tuple[str, str]]:
     """Returns who links to a page of a site that is followed."""
     if linked.depth is None:
         return []
-    others = linked.count - len(linked.sources)
-    named = [*linked.sources, *([f"{others} others"] if others > 0 else [])]
     depth = f"{many(linked.depth, 'link')} from a listed page" if linked.depth else "where its site begins"
-    found = [("linked from", f"{', '.join(named) or 'no page'} ({depth})")]
+    found = [("linked from", f"{linkers_in_words(linked)} ({depth})")]
     return found if linked.refused is None else [*found, ("not kept", f"links lead to it, but: {linked.refused}")]
 
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import click
 
 from crawld.cli.compared import document_of, rules_of
-from crawld.cli.remote import CONFIG, DATABASE, query
+from crawld.cli.remote import CommandTarget, targeted
 from crawld.model.errors import CrawldError
 from crawld.model.page import PageState
 from crawld.model.usage import PageUse
@@ -25,7 +25,6 @@ from crawld.store.views import Copy, PageLine, PageQuery
 if TYPE_CHECKING:
     from crawld.store.read_model import SqlReadModel
 
-AT_ONCE = 500
 FIELDS = (
     "url", "host", "state", "importance", "crawls", "changes", "failures", "added_at", "last_crawl_at",
     "last_change_at", "gone_since",
@@ -53,8 +52,7 @@ Found = tuple[PageLine, Copy | None, dict[str, str | None] | None]
 @click.option(
     "--use", type=click.Choice([use.value for use in PageUse]), help="Only pages whose site does not deny this use."
 )
-@CONFIG
-@DATABASE
+@targeted
 def command(
     form: str | None,
     output: Path | None,
@@ -62,8 +60,7 @@ def command(
     host: str | None,
     state: str | None,
     use: str | None,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
 ) -> None:
     """Write every page with what is known of it: JSON lines, CSV, or its copies as WARC.
 
@@ -74,15 +71,13 @@ def command(
     form = form or _form_of(output)
     if text is not None and form != "jsonl":
         raise click.UsageError("--text goes with --format jsonl: CSV has no room for it, and WARC holds the whole copy")
-    wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=AT_ONCE)
+    wanted = PageQuery(host=host, state=None if state is None else PageState(state), limit=500)
     with ExitStack() as stack:
         out = sys.stdout.buffer if output is None else stack.enter_context(output.open("wb"))
         plain = output is not None and output.suffix.lower() == ".warc"
         write = _warc(out, gzip=not plain) if form == "warc" else {"jsonl": _jsonl, "csv": _csv}[form](out)
-        rules = None if text is None else rules_of(config_file, database)
-        query(
-            config_file, database, lambda model: _write(model, wanted, write, rules, text, use, copies=form == "warc")
-        )
+        rules = None if text is None else rules_of(target)
+        target.query(lambda model: _write(model, wanted, write, rules, text, use, copies=form == "warc"))
 
 
 def _form_of(output: Path | None) -> str:

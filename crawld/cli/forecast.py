@@ -4,21 +4,20 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 import click
 
-from crawld.cli.options import RATE
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, read
+from crawld.cli.options import rate
+from crawld.cli.remote import AS_JSON, CommandTarget, NotRunningError, targeted
 from crawld.cli.tables import TableColumn, number, print_rows
 from crawld.main.checks import terms_of
-from crawld.main.settings import Settings, load
+from crawld.main.settings import Settings
 from crawld.model.fetched import IDLE, SKIPPED
 from crawld.model.host import HostState
 from crawld.model.units import format_rate, many
-from crawld.show.control import BANDWIDTH
+from crawld.show.actions import BANDWIDTH
 from crawld.show.forecasts import StoredScheduler
 from crawld.show.report import ForecastPoint, ForecastReport, SlowHost
 from crawld.store.report import Reader
@@ -60,26 +59,22 @@ def _signed(difference: float) -> str:
 
 
 def _columns(here: ForecastPoint) -> tuple[TableColumn, ...]:
-    def column(heading: str, show: Callable[[ForecastPoint], str], stays: int, *, left: bool = False) -> TableColumn:
-        return TableColumn(heading, show, show, stays, left)
-
     return (
-        column("bandwidth", lambda point: format_rate(point.bandwidth), 100, left=True),
+        TableColumn("bandwidth", lambda point: format_rate(point.bandwidth), 100, left=True),
         number("freshness", 100),
-        column("against now", lambda point: _signed(point.freshness - here.freshness), 80),
+        TableColumn("against now", lambda point: _signed(point.freshness - here.freshness), 80),
         number("round_robin", 90),
         number("given_up", 60),
-        column("used by pages", lambda point: format_rate(point.used), 40),
-        column("politeness costs", _limited, 50),
+        TableColumn("used by pages", lambda point: format_rate(point.used), 40),
+        TableColumn("politeness costs", _limited, 50),
     )
 
 
 @click.command()
-@click.option("--bandwidth", "rates", type=RATE, multiple=True, help="A rate to forecast; may be given several times.")
-@CONFIG
-@DATABASE
+@click.option("--bandwidth", "rates", type=rate, multiple=True, help="A rate to forecast; may be given several times.")
+@targeted
 @AS_JSON
-def command(rates: tuple[float, ...], config_file: Path | None, database: str | None, as_json: bool) -> None:
+def command(rates: tuple[float, ...], target: CommandTarget, as_json: bool) -> None:
     """Show how fresh the copy would be at other bandwidths, in the long run, by what was learnt of the pages.
 
     Without --bandwidth it shows a quarter, half, twice and four times the rate set. The daemon may be running or
@@ -88,9 +83,9 @@ def command(rates: tuple[float, ...], config_file: Path | None, database: str | 
     """
     try:
         query = f"?{urlencode([('bandwidth', rate) for rate in rates])}" if rates else ""
-        found = ForecastReport.of(ask(config_file, database, "GET", f"/forecast{query}"))
+        found = ForecastReport.of(target.ask("GET", f"/forecast{query}"))
     except NotRunningError:
-        found = read(config_file, database, lambda reader: _from_database(reader, config_file, database, rates))
+        found = target.read(lambda reader: _from_database(reader, target, rates))
     if as_json:
         click.echo(json.dumps(found.document(), indent=2))
         return
@@ -108,7 +103,5 @@ def _slow_host(host: SlowHost) -> str:
     return f"{host.host}: politeness allows {rates} are worth, which costs {host.costs:.3f} of the freshness."
 
 
-async def _from_database(
-    reader: Reader, config_file: Path | None, database: str | None, rates: Sequence[float]
-) -> ForecastReport:
-    return await stopped_forecast(reader, load(config_file, {"database": database}), rates)
+async def _from_database(reader: Reader, target: CommandTarget, rates: Sequence[float]) -> ForecastReport:
+    return await stopped_forecast(reader, target.load(), rates)

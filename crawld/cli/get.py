@@ -2,40 +2,23 @@
 
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from crawld.choose.freshness import SKEW
-from crawld.cli.compared import compared_blocks, read_kept, rule_of
+from crawld.cli.compared import compared_blocks, document_of, rules_of
 from crawld.cli.explain import last_trouble, unknown_page
-from crawld.cli.remote import CONFIG, DATABASE, ask, query, read
-from crawld.main.settings import load
-from crawld.model.errors import CrawldError, InputError
+from crawld.cli.remote import LIMITS, CommandTarget, targeted, wait_seconds
+from crawld.model.errors import CrawldError
 from crawld.model.page import PageState
-from crawld.model.units import format_date, format_moment, parse_duration
+from crawld.model.units import format_date, format_moment
 from crawld.model.url import normalise_given
 from crawld.store.views import Copy, Gone, PageFacts
 
 if TYPE_CHECKING:
     from crawld.model.crawl import Memory
     from crawld.read.change.frame import HostFrame
-
-
-@dataclass(frozen=True)
-class GetLimits:
-    """Numbers that bound and tune this module."""
-
-    read_wait: float = 10.0
-    max_wait: float = 60.0
-    margin_seconds: float = 10.0
-    """Seconds for which a reader waits unless told otherwise, at the most, and beyond which the daemon does not
-    answer."""
-
-
-LIMITS = GetLimits()
 
 
 NEVER_FETCHED = {
@@ -61,8 +44,7 @@ NEVER_FETCHED = {
     "--min-freshness", type=click.FloatRange(0, 1), help="Fetch the page now where its copy is fresh with less chance."
 )
 @click.option("--wait", help="How long to wait for that, up to 60s; 10s with --min-freshness.")
-@CONFIG
-@DATABASE
+@targeted
 def command(
     url: str,
     quiet: bool,
@@ -70,8 +52,7 @@ def command(
     even_gone: bool,
     min_freshness: float | None,
     wait: str | None,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
 ) -> None:
     """Print the latest copy of a page to standard output, and its age and freshness to standard error.
 
@@ -81,17 +62,17 @@ def command(
     """
     wanted = normalise_given(url)
     if min_freshness is not None or wait is not None:
-        _freshen(wanted, min_freshness, wait, config_file, database, quiet=quiet)
-    found = read(config_file, database, lambda reader: reader.copy(wanted))
+        _freshen(wanted, min_freshness, wait, target, quiet=quiet)
+    found = target.read(lambda reader: reader.copy(wanted))
     copy, gone = (found, found.gone) if isinstance(found, Copy) else (None, found)
     if gone is not None and (copy is None or not even_gone):
         rest = "no copy is held" if copy is None else "--gone prints the last copy"
         raise CrawldError(f"{wanted} is {_since(gone)}; {rest}")
     if copy is None:
-        page = read(config_file, database, lambda reader: reader.page(wanted))
+        page = target.read(lambda reader: reader.page(wanted))
         if page is None:
             raise unknown_page(wanted)
-        kept = load(config_file, {"database": database}).keep_bodies != "none"
+        kept = target.load().keep_bodies != "none"
         raise CrawldError(f"there is no copy of {wanted}: {_why_none(page, kept=kept)}")
     if not quiet:
         click.echo(f"{copy.url}: {_age(copy) if gone is None else _last_copy(gone, copy)}", err=True)
@@ -101,11 +82,11 @@ def command(
         sys.stdout.buffer.write(copy.body)
         return
     if form == "compared":
-        learnt = read(config_file, database, lambda reader: reader.learnt_of(wanted))
-        sys.stdout.buffer.write(_compared(copy, learnt, config_file, database))
+        learnt = target.read(lambda reader: reader.learnt_of(wanted))
+        sys.stdout.buffer.write(_compared(copy, learnt, target))
         return
-    rule = rule_of(copy.url, config_file, database)
-    document = query(config_file, database, lambda model: read_kept(model, copy.url, rule))
+    rule = rules_of(target)(copy.url)
+    document = target.query(lambda model: document_of(model, copy, rule))
     if document is None:
         raise CrawldError(f"the copy of {copy.url} has no text: without --{form} it is printed as it is")
     written = document.markdown if form == "markdown" else document.text
@@ -116,17 +97,14 @@ def _freshen(
     url: str,
     min_freshness: float | None,
     wait: str | None,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
     *,
     quiet: bool,
 ) -> None:
     """Have the running daemon fetch the page where its copy is not fresh enough; say why where it could not."""
-    seconds = LIMITS.read_wait if wait is None else parse_duration(wait)
-    if seconds > LIMITS.max_wait:
-        raise InputError(f"--wait {wait} is longer than the {LIMITS.max_wait:g} s that a reader may wait")
+    seconds = wait_seconds("10s" if wait is None else wait, "reader")
     body: dict[str, object] = {"url": url, "min_freshness": min_freshness, "wait": seconds}
-    found = ask(config_file, database, "POST", "/freshen", body, seconds=seconds + LIMITS.margin_seconds)
+    found = target.ask("POST", "/freshen", body, seconds=seconds + LIMITS.margin_seconds)
     if found["reason"] is not None and not quiet:
         click.echo(f"{url}: not fetched for this: {found['reason']}", err=True)
 
@@ -134,11 +112,10 @@ def _freshen(
 def _compared(
     copy: Copy,
     learnt: "tuple[Memory, HostFrame | None] | None",
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
 ) -> bytes:
     """The text that is compared: one block a line, but where the page itself breaks lines."""
-    blocks = compared_blocks(copy, learnt, config_file, database)
+    blocks = compared_blocks(copy, learnt, target)
     if blocks is None:
         raise CrawldError(f"{copy.url} is compared by its bytes: without --compared they are printed")
     return "".join(f"{block}\n" for block in blocks).encode("utf-8", "replace")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from crawld.cli.options import Commands
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, read
+from crawld.cli.remote import AS_JSON, CONFIG, CommandTarget, targeted
 from crawld.cli.tables import moment, name, number, print_rows, word
 from crawld.main.settings import Settings, load
 from crawld.model.errors import InputError, StoreError
@@ -33,20 +33,19 @@ NOTHING: dict[str, Any] = {
 
 
 @click.group(name="hooks", cls=Commands, invoke_without_command=True)
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
 @click.pass_context
-def command(context: click.Context, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def command(context: click.Context, target: CommandTarget, as_json: bool) -> None:
     """Show the hooks of the settings: what waits for each, what was delivered and dropped, and what is wrong.
 
     The figures are those of the database, whether the daemon runs or not. `crawld hooks test NAME` tries a hook.
     """
-    context.obj = config_file
+    context.obj = target.config_file
     if context.invoked_subcommand is not None:
         return
-    settings = load(config_file, {"database": database})
-    rows = _rows(settings, config_file, database)
+    settings = target.load()
+    rows = _rows(settings, target)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     elif not rows:
@@ -55,9 +54,9 @@ def command(context: click.Context, config_file: Path | None, database: str | No
         print_rows("hooks", rows, COLUMNS)
 
 
-def _rows(settings: Settings, config_file: Path | None, database: str | None) -> list[dict[str, Any]]:
+def _rows(settings: Settings, target: CommandTarget) -> list[dict[str, Any]]:
     try:
-        kept = read(config_file, database, lambda reader: reader.hooks())
+        kept = target.read(lambda reader: reader.hooks())
     except StoreError as error:
         if settings.hooks:
             click.echo(f"warning: {error}", err=True)

@@ -1,37 +1,28 @@
 """`crawld host`: see and steer how hosts are asked, with or without a running daemon."""
 
-import asyncio
 import difflib
 import json
 import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, quoted, read
-from crawld.main.settings import Settings, load
+from crawld.cli.remote import AS_JSON, CommandTarget, NotRunningError, targeted
+from crawld.main.settings import Politeness
 from crawld.model.errors import InputError
 from crawld.model.host import HostState, host_name
 from crawld.model.units import format_duration, in_a_row, many, parse_duration
 from crawld.store.views import HostLine, SourceLine
 
-
-@dataclass(frozen=True)
-class CliHostLimits:
-    """Numbers that bound and tune this module."""
-
-    widest_name: int = 50
-    max_compared: int = 5_000
-
-
-LIMITS = CliHostLimits()
-
+if TYPE_CHECKING:
+    from crawld.store.store import SqlStore
 
 LIST = "list"
 USAGE = """write one of
@@ -50,16 +41,14 @@ PORT = re.compile(r":[0-9]+$")
 @click.argument("action", type=click.Choice(["block", "unblock", "delay"]), required=False)
 @click.argument("value", required=False)
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Most rows to show; 0: all.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
 def command(
     name: str,
     action: str | None,
     value: str | None,
     limit: int,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
     as_json: bool,
 ) -> None:
     """List hosts, show one, block or unblock it (which also ends its back-off), or give it a delay of its own.
@@ -69,7 +58,7 @@ def command(
     """
     if (action == "delay") != (value is not None) or (name == LIST and action is not None):
         raise InputError(USAGE)
-    hosts = [_with_backoff(row) for row in read(config_file, database, lambda reader: reader.hosts())]
+    hosts = [_with_backoff(row) for row in target.read(lambda reader: reader.hosts())]
     if name == LIST:
         ordered = sorted(hosts, key=_trouble_first)
         _list(ordered[: limit or None], len(ordered), as_json=as_json)
@@ -79,9 +68,9 @@ def command(
     if found is None:
         _refuse(host, [str(row["host"]) for row in hosts])
     elif action is None:
-        _show(found, read(config_file, database, lambda reader: reader.signal_stats(host=host)), as_json=as_json)
+        _show(found, target.read(lambda reader: reader.signal_stats(host=host)), as_json=as_json)
     else:
-        state = _steer(host, _wanted(action, value), config_file, database)
+        state = _steer(host, _wanted(action, value), target)
         _tell(state, as_json=as_json, spacing=action == "delay")
 
 
@@ -95,7 +84,7 @@ def _list(rows: Sequence[Mapping[str, Any]], of: int, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    width = min(max((len(row["host"]) for row in rows), default=0), LIMITS.widest_name)
+    width = min(max((len(row["host"]) for row in rows), default=0), 50)
     for row in rows:
         click.echo(host_line(row, width))
     if not rows:
@@ -146,7 +135,7 @@ def _trouble_first(row: Mapping[str, Any]) -> tuple[bool, ...]:
 
 def _refuse(host: str, known: Sequence[str]) -> None:
     """Say that the host is unknown and which one may be meant; status 1."""
-    close = difflib.get_close_matches(host, list(islice(known, LIMITS.max_compared)), n=3)
+    close = difflib.get_close_matches(host, list(islice(known, 5_000)), n=3)
     twin = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
     elsewhere = [name for name in known if PORT.sub("", name) == PORT.sub("", host)]
     meant = elsewhere[:3] or ([twin] if twin in known else close)
@@ -162,12 +151,11 @@ def _wanted(action: str, value: str | None) -> dict[str, Any]:
     return {"delay": None if value.lower() in {"default", "none", "off"} else parse_duration(value)}
 
 
-def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database: str | None) -> dict[str, Any]:
+def _steer(host: str, wanted: dict[str, Any], target: CommandTarget) -> dict[str, Any]:
     try:
-        return ask(config_file, database, "PUT", f"/hosts/{quoted(host)}", wanted)
+        return target.ask("PUT", f"/hosts/{quote(host, safe='')}", wanted)
     except NotRunningError:
-        settings = load(config_file, {"database": database})
-        state, spacing = asyncio.run(_steer_in_store(settings, host, wanted))
+        state, spacing = target.change(partial(_steer_in_store, target.load().politeness, host, wanted))
         return {
             "host": state.name,
             "blocked": state.blocked,
@@ -178,24 +166,19 @@ def _steer(host: str, wanted: dict[str, Any], config_file: Path | None, database
         }
 
 
-async def _steer_in_store(settings: Settings, host: str, wanted: Mapping[str, Any]) -> tuple[HostState, float]:
-    """The same on the database of a stopped daemon, whose lock we take meanwhile."""
+async def _steer_in_store(
+    limits: Politeness, host: str, wanted: Mapping[str, Any], store: "SqlStore"
+) -> tuple[HostState, float]:
     from crawld.choose.host_gate import HostGate, HostLimits
     from crawld.show.control import steer
-    from crawld.store.store import SqlStore
 
-    limits = settings.politeness
-    store, gate = SqlStore(settings.database), HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host))
-    await store.start()
-    try:
-        for state in await store.hosts():
-            if state.name == host:
-                gate.restore(state)
-        drop = "delay" in wanted and wanted["delay"] is None
-        new = steer(gate, host, blocked=wanted.get("blocked"), delay=wanted.get("delay"), drop_delay=drop)
-        store.record_host(new)
-    finally:
-        await store.close()
+    gate = HostGate(HostLimits(limits.delay, limits.max_delay, limits.per_host))
+    for state in await store.hosts():
+        if state.name == host:
+            gate.restore(state)
+    drop = "delay" in wanted and wanted["delay"] is None
+    new = steer(gate, host, blocked=wanted.get("blocked"), delay=wanted.get("delay"), drop_delay=drop)
+    store.record_host(new)
     return new, float(gate.delay[gate.host(host)])
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -88,17 +88,13 @@ def shipped(name: str) -> str:
     raise CrawldError(f"{name} is missing from this installation; install crawld again")
 
 
-class _NetworkType(click.ParamType[str]):
-    """An address or network, as systemd takes it."""
-
-    name = "ADDRESS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The network in its usual form, or an error that names the option."""
-        try:
-            return str(ipaddress.ip_network(value))
-        except ValueError:
-            self.fail(f"{value!r} is no address or network such as 10.0.0.5 or 192.168.1.0/24", param, ctx)
+def _network(given: str) -> str:
+    """An address or network as systemd takes it, in its usual form; else an error that names the option."""
+    try:
+        return str(ipaddress.ip_network(given))
+    except ValueError:
+        sentence = f"{given!r} is no address or network such as 10.0.0.5 or 192.168.1.0/24"
+        raise click.BadParameter(sentence) from None
 
 
 @click.command()
@@ -111,7 +107,8 @@ class _NetworkType(click.ParamType[str]):
 )
 @click.option(
     "--allow",
-    type=_NetworkType(),
+    type=_network,
+    metavar="ADDRESS",
     multiple=True,
     help="Let the service reach this private address or network too, such as that of PostgreSQL; repeatable.",
 )

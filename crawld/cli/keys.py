@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE
+from crawld.cli.remote import AS_JSON, CommandTarget, targeted
 from crawld.fetch.signing import (
     DIRECTORY_PATH,
     SigningKey,
@@ -18,7 +18,7 @@ from crawld.fetch.signing import (
     signing_key,
     write_keys,
 )
-from crawld.main.settings import Settings, load
+from crawld.main.settings import Settings
 from crawld.model.errors import InputError
 from crawld.model.units import format_moment, parse_duration
 
@@ -33,12 +33,11 @@ def command() -> None:
 
 
 @command.command("create")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def create(config_file: Path | None, database: str | None, as_json: bool) -> None:
+def create(target: CommandTarget, as_json: bool) -> None:
     """Make the first key."""
-    settings = load(config_file, {"database": database})
+    settings = target.load()
     place, now = settings.key_file(), time.time()
     if place.exists():
         raise InputError(f"{place}: there are keys already: `crawld keys rotate` makes another and lets them end")
@@ -49,12 +48,11 @@ def create(config_file: Path | None, database: str | None, as_json: bool) -> Non
 
 
 @command.command("list")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def show(config_file: Path | None, database: str | None, as_json: bool) -> None:
+def show(target: CommandTarget, as_json: bool) -> None:
     """List the keys: which one signs, and until when the others are valid."""
-    settings = load(config_file, {"database": database})
+    settings = target.load()
     _tell(read_keys(settings.key_file()), settings, time.time(), as_json=as_json)
 
 
@@ -65,12 +63,11 @@ def show(config_file: Path | None, database: str | None, as_json: bool) -> None:
 @click.option(
     "--overlap", default="7d", show_default=True, help="For how long the keys before stay valid from then on."
 )
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def rotate(after: str, overlap: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def rotate(after: str, overlap: str, target: CommandTarget, as_json: bool) -> None:
     """Make a new key and let those before end; both are in the directory meanwhile."""
-    settings = load(config_file, {"database": database})
+    settings = target.load()
     place, now = settings.key_file(), time.time()
     keys = rotated(read_keys(place), now, parse_duration(after), parse_duration(overlap))
     write_keys(place, keys)
@@ -79,12 +76,11 @@ def rotate(after: str, overlap: str, config_file: Path | None, database: str | N
 
 @command.command("directory")
 @click.option("--output", type=click.Path(path_type=Path), help="A file; standard output without it.")
-@CONFIG
-@DATABASE
+@targeted
 @click.option("--json", "as_json", is_flag=True, help="No difference: the directory is JSON.")
-def show_directory(output: Path | None, config_file: Path | None, database: str | None, as_json: bool) -> None:  # noqa: ARG001 - as beside every other command
+def show_directory(output: Path | None, target: CommandTarget, as_json: bool) -> None:  # noqa: ARG001 - as beside every other command
     """Write the public keys, as sites look for them at /.well-known/http-message-signatures-directory."""
-    text = directory(read_keys(load(config_file, {"database": database}).key_file()), time.time())
+    text = directory(read_keys(target.load().key_file()), time.time())
     if output is None:
         click.echo(text, nl=False)
     else:

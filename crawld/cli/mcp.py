@@ -7,15 +7,13 @@ it: it was written by strangers, and an agent must take it for data.
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args
 
 import click
 from pydantic import Field
 
-from crawld.cli.remote import CONFIG, DATABASE
+from crawld.cli.remote import CommandTarget, targeted
 from crawld.client import AnswerError, Client, Use
-from crawld.main.settings import load
 from crawld.model.errors import CrawldError, InputError
 
 if TYPE_CHECKING:
@@ -47,9 +45,8 @@ T = TypeVar("T")
     show_default=True,
     help="Leave out pages whose site denies this use.",
 )
-@CONFIG
-@DATABASE
-def command(listen: str | None, steer: bool, use: str, config_file: Path | None, database: str | None) -> None:
+@targeted
+def command(listen: str | None, steer: bool, use: str, target: CommandTarget) -> None:
     """Serve the copies to agents: search, read, changes, differences, pages and freshness, as tools of MCP.
 
     It asks the running daemon, and needs `pip install 'crawld[mcp]'`. Without --steer nothing can be changed. Over HTTP
@@ -59,7 +56,7 @@ def command(listen: str | None, steer: bool, use: str, config_file: Path | None,
         from mcp.server import MCPServer
     except ModuleNotFoundError:
         raise CrawldError("agents are served by the package mcp: pip install 'crawld[mcp]'") from None
-    settings = load(config_file, {"database": database})
+    settings = target.load()
     place = None if listen is None else _place(listen)
     server: MCPServer[Any] = MCPServer("crawld", instructions=INSTRUCTIONS, log_level="WARNING")
     client = Client(f"unix:{settings.control_socket()}", use=None if use == "any" else cast("Use", use))
@@ -109,19 +106,11 @@ def add_tools(server: "MCPServer[Any]", client: Client, *, steer: bool) -> None:
     from mcp.types import ToolAnnotations
 
     tools = _Tools(client)
-    reading: list[Callable[..., Any]] = [
-        tools.search,
-        tools.read,
-        tools.changes_since,
-        tools.difference,
-        tools.pages,
-        tools.freshness,
-    ]
-    steering: list[Callable[..., Any]] = [tools.add, tools.remove, tools.refresh]
-    for tool in reading:
-        server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True))(tool)
-    for tool in steering if steer else ():
-        server.tool(annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True))(tool)
+    reading = ("search", "read", "changes_since", "difference", "pages", "freshness")
+    steering = ("add", "remove", "refresh") if steer else ()
+    for name in (*reading, *steering):
+        hints = ToolAnnotations(read_only_hint=name in reading, open_world_hint=True)
+        server.tool(annotations=hints)(getattr(tools, name))
 
 
 class _Tools:

@@ -1,7 +1,8 @@
 """Option types that more than one command takes."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -54,17 +55,20 @@ class LazyGroup(Commands):
             formatter.write_dl(list(self._sentences.items()))
 
 
-class RateType(click.ParamType[float]):
-    """`2/s`, `90/min` or `5000/day`, in requests per second."""
-
-    name = "RATE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The rate, or an error that names the option."""
-        try:
-            return parse_rate(value)
-        except InputError as error:
-            self.fail(str(error), param, ctx)
+def settings_file(sentence: str, **more: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The option that names the file of settings."""
+    kind = click.Path(path_type=Path, readable=False)
+    return click.option("--config", "config_file", type=kind, envvar="CRAWLD_CONFIG", help=sentence, **more)
 
 
-RATE = RateType()
+ALLOW_PRIVATE = click.option(
+    "--allow-private", metavar="NETWORK", multiple=True, help="A private network that may be asked; repeatable."
+)
+
+
+def rate(given: str) -> float:
+    """`2/s`, `90/min` or `5000/day`, in requests per second; else an error that names the option."""
+    try:
+        return parse_rate(given)
+    except InputError as error:
+        raise click.BadParameter(str(error)) from None

@@ -12,21 +12,23 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 import click
 
+from crawld.cli.options import settings_file
 from crawld.main.settings import Settings, load, load_written
 from crawld.model.access import access_refused, socket_path
-from crawld.model.errors import AccessError, CrawldError, StoreError
+from crawld.model.errors import AccessError, CrawldError, InputError, StoreError
+from crawld.model.units import parse_duration
 
 if TYPE_CHECKING:
     from crawld.store.read_model import SqlReadModel
     from crawld.store.report import Reader
+    from crawld.store.store import SqlStore
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class RemoteLimits:
     read_seconds: float = 3.0
     steer_seconds: float = 60.0
     """Until a change counts as not answered: a daemon that takes thousands of pages over may be busy for a while."""
+    max_wait: float = 60.0
+    margin_seconds: float = 10.0
+    """Seconds for which the daemon lets a request wait, and beyond which it does not answer any more."""
 
 
 LIMITS = RemoteLimits()
@@ -46,46 +51,109 @@ LIMITS = RemoteLimits()
 T = TypeVar("T")
 
 
-def settings_in_use(config_file: Path | None, database: str | None) -> Settings:
-    """The settings with a database that answers: where `crawld run --processes` is stopped, so is its own PostgreSQL.
+@dataclass(frozen=True, slots=True)
+class CommandTarget:
+    """The daemon or fleet that a command is about, named by its settings, its database, or both."""
 
-    That is started until the command ends.
-    """
-    written = load_written(config_file, {"database": database})
-    if (folder := written.server_folder()) is not None and written.in_use() is not written:
-        _lend(folder)
-    return written.in_use()
+    config_file: Path | None = None
+    database: str | None = None
+
+    def load(self) -> Settings:
+        """The settings, with the database of the command line."""
+        return load(self.config_file, {"database": self.database})
+
+    def settings_in_use(self) -> Settings:
+        """The settings with a database that answers.
+
+        Where `crawld run --processes` is stopped, so is its own PostgreSQL: it is started until the command ends.
+        """
+        written = load_written(self.config_file, {"database": self.database})
+        if (folder := written.server_folder()) is not None and written.in_use() is not written:
+            _lend(folder)
+        return written.in_use()
+
+    def read(self, question: "Callable[[Reader], Awaitable[T]]") -> T:
+        """Ask the database, whether its daemon runs or not."""
+
+        async def asked(database: str) -> T:
+            from crawld.store.report import Reader  # takes as long to import as all else: the daemon is asked meanwhile
+
+            async with Reader(database) as reader:
+                return await question(reader)
+
+        return asyncio.run(asked(self.settings_in_use().database))
+
+    def query(self, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
+        """The same of the read model: lists by cursor, changes and versions."""
+
+        async def asked(database: str) -> T:
+            from crawld.model.clock import SystemClock
+            from crawld.store.read_model import SqlReadModel
+
+            async with SqlReadModel(database, SystemClock()) as model:
+                return await question(model)
+
+        return asyncio.run(asked(self.settings_in_use().database))
+
+    def change(self, work: "Callable[[SqlStore], Awaitable[T]]") -> T:
+        """Change the database of a daemon that does not run, whose lock is held meanwhile."""
+
+        async def done(database: str) -> T:
+            from crawld.store.store import SqlStore
+
+            store = SqlStore(database)
+            await store.start()
+            try:
+                return await work(store)
+            finally:
+                await store.close()
+
+        return asyncio.run(done(self.load().database))
+
+    def ask(
+        self, method: str, path: str, body: dict[str, object] | None = None, seconds: float = LIMITS.steer_seconds
+    ) -> dict[str, Any]:
+        """One question to the daemon of these settings, or to their fleet; a refusal is raised in its own words.
+
+        NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
+        """
+        settings = self.settings_in_use()
+        out_of_reach: StoreError | None = None
+        try:
+            if is_fleet(settings.database):
+                answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
+                return answer
+        except OutOfReachError as error:
+            out_of_reach = error
+        try:
+            return ask_at(socket_of(settings), method, path, body, seconds=seconds)
+        except NotRunningError:
+            if out_of_reach is not None:
+                raise out_of_reach from None
+            raise
+
+    def look(self, path: str, seconds: float = LIMITS.read_seconds) -> "Answer":
+        """Ask the daemon, if there is one that answers: reading commands go on without it.
+
+        AccessError where this user may not ask it: whether it runs is not known then.
+        """
+        try:
+            said = self.ask("GET", path, seconds=seconds)
+        except NotRunningError:
+            return Answer(state="not_running")
+        except NotAnsweringError as error:
+            return Answer(state="not_answering", pid=error.pid)
+        except AccessError:
+            raise
+        except CrawldError as error:
+            return Answer(refusal=str(error))
+        return Answer(said, pid=said.get("pid"))
 
 
 @lru_cache
 def _lend(folder: Path) -> None:
     lend = importlib.import_module("crawld.fleet.own_server").lend
     click.get_current_context().find_root().call_on_close(lend(folder))
-
-
-def read(config_file: Path | None, database: str | None, question: "Callable[[Reader], Awaitable[T]]") -> T:
-    """Ask the database of these settings, whether its daemon runs or not."""
-    return asyncio.run(_read(settings_in_use(config_file, database).database, question))
-
-
-async def _read(database: str, question: "Callable[[Reader], Awaitable[T]]") -> T:
-    from crawld.store.report import Reader  # takes as long to import as all else: the daemon is asked meanwhile
-
-    async with Reader(database) as reader:
-        return await question(reader)
-
-
-def query(config_file: Path | None, database: str | None, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
-    """The same of the read model: lists by cursor, changes and versions."""
-    return asyncio.run(_query(settings_in_use(config_file, database).database, question))
-
-
-async def _query(database: str, question: "Callable[[SqlReadModel], Awaitable[T]]") -> T:
-    from crawld.model.clock import SystemClock
-    from crawld.store.read_model import SqlReadModel
-
-    async with SqlReadModel(database, SystemClock()) as model:
-        return await question(model)
 
 
 SERVICE_SETTINGS = Path("/etc/crawld/config.yaml")
@@ -110,13 +178,8 @@ def _or_service(ctx: click.Context, _: click.Parameter, given: Path | None) -> P
     return given
 
 
-CONFIG = click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, readable=False),
-    envvar="CRAWLD_CONFIG",
-    callback=_or_service,
-    help=f"The daemon's settings (YAML); by default {SERVICE_SETTINGS} where a service runs by it.",
+CONFIG = settings_file(
+    f"The daemon's settings (YAML); by default {SERVICE_SETTINGS} where a service runs by it.", callback=_or_service
 )
 DATABASE = click.option(
     "--database",
@@ -125,6 +188,18 @@ DATABASE = click.option(
     help="Database URL; locates the control socket, or is a fleet's.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
+
+
+def targeted(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options --config and --database, and hands it what they name as `target`."""
+
+    @CONFIG
+    @DATABASE
+    @wraps(command)
+    def run(*args: Any, config_file: Path | None, database: str | None, **given: Any) -> None:
+        command(*args, target=CommandTarget(config_file, database), **given)
+
+    return run
 
 
 class OutOfReachError(StoreError):
@@ -147,7 +222,7 @@ class ForeignSocketError(CrawldError):
     """Another user's process listens where our daemon should."""
 
 
-def _trusted(place: Path) -> set[int]:
+def trusted_users(place: Path) -> set[int]:
     """Returns who may serve a socket: we, root, and the owner of its folder, who could put anything there."""
     return {os.geteuid(), 0, place.parent.stat().st_uid}
 
@@ -169,8 +244,16 @@ class _ControlConnection(http.client.HTTPConnection):
         if hasattr(socket, "SO_PEERCRED"):  # Linux
             told = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             self.pid, user, _ = struct.unpack("iII", told)
-            if user not in _trusted(self.place):
+            if user not in trusted_users(self.place):
                 raise ForeignSocketError(f"{self.place} is served by user {user}, who is not you: set `api.socket`")
+
+
+def wait_seconds(given: str, asker: str) -> float:
+    """Returns the seconds of --wait; InputError where that is longer than the daemon lets a request wait."""
+    seconds = parse_duration(given)
+    if seconds > LIMITS.max_wait:
+        raise InputError(f"--wait {given} is longer than the {LIMITS.max_wait:g} s that a {asker} may wait")
+    return seconds
 
 
 def socket_of(settings: Settings) -> Path:
@@ -178,34 +261,6 @@ def socket_of(settings: Settings) -> Path:
     place, runtime = settings.control_socket(), Path("/run/crawld")
     ours = settings.api.socket is not None or settings.database.startswith("sqlite")
     return place if ours or os.path.lexists(place) or not runtime.is_dir() else runtime / "crawld.sock"
-
-
-def ask(
-    config_file: Path | None,
-    database: str | None,
-    method: str,
-    path: str,
-    body: dict[str, object] | None = None,
-    seconds: float = LIMITS.steer_seconds,
-) -> dict[str, Any]:
-    """One question to the daemon of these settings, or to their fleet; a refusal is raised in its own words.
-
-    NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
-    """
-    settings = settings_in_use(config_file, database)
-    out_of_reach: StoreError | None = None
-    try:
-        if is_fleet(settings.database):
-            answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
-            return answer
-    except OutOfReachError as error:
-        out_of_reach = error
-    try:
-        return ask_at(socket_of(settings), method, path, body, seconds=seconds)
-    except NotRunningError:
-        if out_of_reach is not None:
-            raise out_of_reach from None
-        raise
 
 
 @lru_cache
@@ -261,38 +316,20 @@ class Answer:
     refusal: str | None = None  # what the daemon could not tell, in its words
 
 
-def look(config_file: Path | None, database: str | None, path: str, seconds: float) -> Answer:
-    """Ask the daemon, if there is one that answers: reading commands go on without it.
-
-    AccessError where this user may not ask it: whether it runs is not known then.
-    """
-    try:
-        said = ask(config_file, database, "GET", path, seconds=seconds)
-    except NotRunningError:
-        return Answer(state="not_running")
-    except NotAnsweringError as error:
-        return Answer(state="not_answering", pid=error.pid)
-    except AccessError:
-        raise
-    except CrawldError as error:
-        return Answer(refusal=str(error))
-    return Answer(said, pid=said.get("pid"))
-
-
 class Beside:
     """A question to the daemon that is asked while something else is done."""
 
-    def __init__(self, config_file: Path | None, database: str | None, path: str) -> None:
-        self._question = (config_file, database, path, LIMITS.read_seconds)
+    def __init__(self, target: CommandTarget, path: str) -> None:
+        self._target, self._path = target, path
         self._answer: Answer | None = None
         self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
         with contextlib.suppress(CrawldError):  # as below; a server that a thread starts would end with it
-            settings_in_use(config_file, database)
+            target.settings_in_use()
         self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
         self._thread.start()
 
-    def answer(self, seconds: float) -> Answer:
+    def answer(self, seconds: float = LIMITS.look_seconds) -> Answer:
         """Returns what came until so many seconds after the question, or until now where that is later.
 
         A fleet has longer: its database answers, which the command reads anyway.
@@ -304,21 +341,19 @@ class Beside:
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:
-        config_file, database, *_ = self._question
         try:
             with contextlib.suppress(CrawldError):  # reported by the thread that reads settings and database
-                self._fleet = is_fleet(load(config_file, {"database": database}).database)
+                self._fleet = is_fleet(self._target.load().database)
         finally:
             self._known.set()
         try:
-            self._answer = look(*self._question)
+            self._answer = self._target.look(self._path)
         except AccessError as error:
             self._answer = Answer(refusal=str(error))
 
     def _listener(self) -> int | None:
         """Returns who listens, as the system tells without the daemon's help."""
-        config_file, database, *_ = self._question
-        connection = _ControlConnection(socket_of(load(config_file, {"database": database})), 0.1)
+        connection = _ControlConnection(socket_of(self._target.load()), 0.1)
         try:
             connection.connect()
         except (OSError, CrawldError):
@@ -326,8 +361,3 @@ class Beside:
         finally:
             connection.close()
         return connection.pid
-
-
-def quoted(text: str) -> str:
-    """Text as a part of a path or query."""
-    return quote(text, safe="")

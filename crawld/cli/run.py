@@ -1,14 +1,12 @@
 """`crawld run`: the daemon."""
 
 import asyncio
-import ctypes
 import importlib
 import logging
 import os
 import resource
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from crawld.cli import TRY_AGAIN
+from crawld.cli.options import ALLOW_PRIVATE, settings_file
 from crawld.main.settings import STANDARD_INPUT, Settings, load, load_written
 from crawld.model.errors import CrawldError, DamagedError, InputError, StoreError
 
@@ -24,20 +23,7 @@ if TYPE_CHECKING:
     from crawld.main.supervisor import Daemon
 
 
-@dataclass(frozen=True)
-class RunLimits:
-    """Numbers that bound and tune this module."""
-
-    open_files: int = 65536
-    m_arena_max: int = -8  # as in malloc.h
-    heaps: int = 2
-
-
-LIMITS = RunLimits()
-
-
 log = logging.getLogger("crawld")
-SETTINGS_SUFFIXES = {".yaml", ".yml"}
 NOTHING_GIVEN = """nothing to crawl: give a URL list, for example
 
   crawld run urls.txt --bandwidth 2/s
@@ -52,30 +38,14 @@ Set `signals.sitemaps: auto`, list sitemaps or feeds there, set `links: true` fo
 
 @click.command()
 @click.argument("list_file", metavar="[FILE]", required=False)
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, readable=False),
-    envvar="CRAWLD_CONFIG",
-    help="Settings (YAML).",
-)
-@click.option(
-    "--urls",
-    metavar="FILE",
-    envvar="CRAWLD_URLS",
-    help="The same as FILE: the pages to keep fresh.",
-)
+@settings_file("Settings (YAML).")
+@click.option("--urls", metavar="FILE", envvar="CRAWLD_URLS", help="The same as FILE: the pages to keep fresh.")
 @click.option("--bandwidth", metavar="RATE", envvar="CRAWLD_BANDWIDTH", help="Requests in all: 2/s, 90/min, 5000/day.")
 @click.option(
     "--database", metavar="URL", envvar="CRAWLD_DATABASE", help="sqlite:///FILE or postgresql://USER@HOST/NAME."
 )
 @click.option("--processes", metavar="N", help="Crawl with so many processes, which share a PostgreSQL; auto: cores.")
-@click.option(
-    "--allow-private",
-    metavar="NETWORK",
-    multiple=True,
-    help="A private network that may be asked; repeatable.",
-)
+@ALLOW_PRIVATE
 @click.option("--yes", is_flag=True, help="Let go however many pages of the database the list no longer names.")
 @click.pass_context
 def command(
@@ -106,7 +76,7 @@ def command(
             raise InputError(f"two URL lists: write {list_file} or --urls {urls}, not both")
         if list_file.startswith(("http://", "https://")):
             raise InputError(f"{list_file} is a page, and a file with pages is wanted: echo {list_file} > urls.txt")
-        if Path(list_file).suffix in SETTINGS_SUFFIXES:
+        if Path(list_file).suffix in {".yaml", ".yml"}:
             raise InputError(f"{list_file} looks like settings: write `crawld run --config {list_file}`")
         urls = list_file
     given = {"urls": urls, "allow_private": list(allow_private) or None, **more}
@@ -143,10 +113,11 @@ def settings_reader(settings: Settings, config_file: Path | None, given: dict[st
 def crawl(settings: Settings, build: Callable[[], "Daemon"]) -> None:
     """Build a daemon and run it to its end."""
     from crawld.main.checks import set_up_logging
+    from crawld.pages.page_set import bound_waste
 
     set_up_logging(settings)
     _allow_open_files()
-    _share_heaps()
+    bound_waste()  # before there are threads, which would have heaps of their own
     daemon = build()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.get_loop().set_exception_handler(_on_loop_error)
@@ -214,20 +185,14 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _allow_open_files() -> None:
     """A connection is a file, and the usual 1,024 are few where servers keep us waiting."""
+    wanted = 65_536
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = LIMITS.open_files if hard == resource.RLIM_INFINITY else min(LIMITS.open_files, hard)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if most > soft != resource.RLIM_INFINITY:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         except OSError as error:
             log.warning("cannot raise the limit of open files", extra={"limit": soft, "reason": error.strerror})
-
-
-def _share_heaps() -> None:
-    """Have threads share two heaps: glibc would make one for each, and each keeps what it once held."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's alone
-    if mallopt is not None and not mallopt(LIMITS.m_arena_max, LIMITS.heaps):
-        log.warning("cannot limit the heaps of threads")
 
 
 def _holds_pages(settings: Settings) -> bool:

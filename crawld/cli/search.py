@@ -3,11 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
-from crawld.cli.remote import CONFIG, DATABASE, query
+from crawld.cli.remote import CommandTarget, targeted
 from crawld.cli.tables import console
 from crawld.model.units import printable
 from crawld.store.views import SearchHit
@@ -18,15 +17,13 @@ from crawld.store.views import SearchHit
 @click.option("--host", help="Only pages of this host.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many pages.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list, with where in each snippet the words are.")
-@CONFIG
-@DATABASE
+@targeted
 def command(
     words: Sequence[str],
     host: str | None,
     limit: int,
     as_json: bool,
-    config_file: Path | None,
-    database: str | None,
+    target: CommandTarget,
 ) -> None:
     """Print the pages whose current text holds all the words, best first, with a snippet and how fresh the copy is.
 
@@ -34,7 +31,7 @@ def command(
     It needs `search: true` in the settings, and works with the daemon running or stopped.
     """
     asked = " ".join(words)
-    found = query(config_file, database, lambda model: model.search(asked, limit=limit, host=host))
+    found = target.query(lambda model: model.search(asked, limit=limit, host=host))
     if as_json:
         click.echo(json.dumps([asdict(hit) for hit in found], ensure_ascii=False, indent=2))
         return

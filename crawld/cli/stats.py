@@ -6,16 +6,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, Beside, read
-from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.cli.remote import AS_JSON, Beside, CommandTarget, targeted
 from crawld.cli.tables import Row, TableColumn, figure, name, number, print_lines, print_rows, weight, word
 from crawld.cli.tables import moment as moment_column
-from crawld.main.settings import load
 from crawld.model.estimate import format_rate_of_change
 from crawld.model.signal import bought_in_words
 from crawld.model.units import format_age, format_duration, format_moment, format_rate, many
@@ -40,14 +37,6 @@ def _brief_rate(row: Row) -> str:
     return format_rate_of_change(row["change_rate"], evidence=row.get("evidence"), brief=True)
 
 
-def _importance(row: Row) -> str:
-    return weight(row["importance"])
-
-
-def _tenth(row: Row) -> str:
-    return f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}"
-
-
 def _recall(row: Row) -> str:
     return figure(row["recall"]) if row["signals"] > row["stale"] else "–"  # nothing was announced, nothing is known
 
@@ -60,13 +49,13 @@ def _bought(row: Row) -> str:
     return bought_in_words(row["confirmed"] + row["in_vain"], row["saved"], row["freshness_gain"])
 
 
-CHANGES_EVERY = TableColumn("changes every", _rate, _brief_rate, stays=60)
+CHANGES_EVERY = TableColumn("changes every", _rate, 60, _brief_rate)
 VIEWS: Mapping[str, Sequence[TableColumn]] = {
     "hosts": (
         name("host"),
         number("pages", 90),
         number("freshness", 80),
-        TableColumn("asked again", _asked_again, _asked_again, stays=85),
+        TableColumn("asked again", _asked_again, 85),
         CHANGES_EVERY,
         number("failures", 50),
         number("crawls", 40),
@@ -78,18 +67,18 @@ VIEWS: Mapping[str, Sequence[TableColumn]] = {
         number("freshness", 95),
         moment_column("last_crawl_at", 70),
         CHANGES_EVERY,
-        TableColumn("importance", _importance, _importance, stays=50),
+        TableColumn("importance", lambda row: weight(row["importance"]), 50),
         number("changes", 40),
         number("crawls", 30),
     ),
     "signals": (
         name("host"),
         word("source", 95),
-        TableColumn("heard", _heard, _heard, stays=90, left=True),
+        TableColumn("heard", _heard, 90, left=True),
         moment_column("heard_since", 55),
         number("precision", 80),
-        TableColumn("recall", _recall, _recall, stays=70),
-        TableColumn("bought", _bought, _bought, stays=85, left=True),
+        TableColumn("recall", _recall, 70),
+        TableColumn("bought", _bought, 85, left=True),
         number("signals", 60),
         number("polls", 50),
         number("stale", 40),
@@ -97,7 +86,7 @@ VIEWS: Mapping[str, Sequence[TableColumn]] = {
         word("why", 20),
     ),
     "calibration": (
-        TableColumn("tenth", _tenth, _tenth, stays=100, left=True),
+        TableColumn("tenth", lambda row: f"{row['predicted_low']:.1f}-{row['predicted_high']:.1f}", 100, left=True),
         number("predicted", 95),
         number("seen", 95),
         number("crawls", 90),
@@ -119,10 +108,9 @@ VIEWS: Mapping[str, Sequence[TableColumn]] = {
     "--calibration", "views", flag_value="calibration", multiple=True, help="Predicted against seen freshness."
 )
 @click.option("--limit", default=30, show_default=True, type=click.IntRange(0), help="Most rows to show; 0: all.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def command(views: tuple[str, ...], limit: int, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def command(views: tuple[str, ...], limit: int, target: CommandTarget, as_json: bool) -> None:
     """Show what is wrong first, then how fresh the copy is: with the daemon running, stopped or hanging.
 
     Figures come from the database; a daemon that does not answer within half a second is reported and left alone.
@@ -130,15 +118,13 @@ def command(views: tuple[str, ...], limit: int, config_file: Path | None, databa
     where the terminal is narrow; a pipe and --json get everything.
     """
     if not views:
-        summary = _summary(config_file, database)
+        summary = _summary(target)
         if as_json:
             click.echo(json.dumps(summary.document(), indent=2))
         else:
             print_lines(summary_lines(summary))
         return
-    tables = {
-        view: read(config_file, database, partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)
-    }
+    tables = {view: target.read(partial(_rows, view=view, limit=limit)) for view in dict.fromkeys(views)}
     if as_json:
         shown = [rows for rows, _ in tables.values()]
         click.echo(json.dumps(dict(zip(tables, shown, strict=True)) if len(shown) > 1 else shown[0], indent=2))
@@ -167,16 +153,16 @@ async def _rows(reader: "Reader", view: str, limit: int) -> tuple[list[dict[str,
     return rows, len(found) - len(rows)
 
 
-def _summary(config_file: Path | None, database: str | None) -> Summary:
+def _summary(target: CommandTarget) -> Summary:
     """Returns what the database says and, asked at the same time, the daemon."""
-    asked = Beside(config_file, database, "/v1/status")
-    longest = load(config_file, {"database": database}).max_interval
-    return read(config_file, database, lambda reader: _figures(reader, asked, longest))
+    asked = Beside(target, "/v1/status")
+    longest = target.load().max_interval
+    return target.read(lambda reader: _figures(reader, asked, longest))
 
 
 async def _figures(reader: "Reader", asked: Beside, longest: float) -> Summary:
     overall = await reader.overall()
-    answer, now = await asyncio.to_thread(asked.answer, REMOTE_LIMITS.look_seconds), time.time()
+    answer, now = await asyncio.to_thread(asked.answer), time.time()
     daemon = None if answer.said is None else Status.of(answer.said)
     longest = longest if daemon is None else daemon.max_interval_seconds  # it may have other settings than we
     troubled = await reader.troubles(now, longest)

@@ -3,78 +3,60 @@
 import json
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from crawld.cli.options import RATE
+from crawld.cli.options import rate
 from crawld.cli.remote import (
     AS_JSON,
-    CONFIG,
-    DATABASE,
+    LIMITS,
+    CommandTarget,
     NotRunningError,
     OutOfReachError,
-    ask,
     ask_at,
     is_fleet,
     socket_of,
+    targeted,
+    wait_seconds,
 )
-from crawld.cli.remote import LIMITS as REMOTE_LIMITS
 from crawld.main.settings import load, read_yaml
-from crawld.model.errors import ConfigError, CrawldError, InputError
-from crawld.model.units import format_rate, parse_duration
+from crawld.model.errors import ConfigError, CrawldError
+from crawld.model.units import format_rate
 from crawld.model.url import normalise_given
 from crawld.show.report import Status
 
 
-@dataclass(frozen=True)
-class CliSteeringLimits:
-    """Numbers that bound and tune this module."""
-
-    max_wait: float = 60.0
-    """Seconds that the daemon lets a request wait."""
-    margin_seconds: float = 10.0
-    """Beyond which it does not answer any more."""
-    reload_seconds: float = 3600.0  # the answer comes when the list is taken over, also one of millions of lines
-
-
-LIMITS = CliSteeringLimits()
-
-
 @click.command()
-@CONFIG
-@DATABASE
-def pause(config_file: Path | None, database: str | None) -> None:
+@targeted
+def pause(target: CommandTarget) -> None:
     """Pause the running daemon, also over restarts, until `crawld resume`."""
-    ask(config_file, database, "POST", "/v1/pause")
+    target.ask("POST", "/v1/pause")
     click.echo("paused; `crawld resume` resumes crawling")
 
 
 @click.command()
-@CONFIG
-@DATABASE
-def resume(config_file: Path | None, database: str | None) -> None:
+@targeted
+def resume(target: CommandTarget) -> None:
     """Resume a paused daemon at its bandwidth."""
-    status = Status.of(ask(config_file, database, "POST", "/v1/resume"))
+    status = Status.of(target.ask("POST", "/v1/resume"))
     click.echo(f"crawling at {format_rate(status.bandwidth)}")
 
 
 @click.command()
-@click.argument("rate", type=RATE, required=False)
-@CONFIG
-@DATABASE
+@click.argument("rate", type=rate, required=False)
+@targeted
 @AS_JSON
-def bandwidth(rate: float | None, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def bandwidth(rate: float | None, target: CommandTarget, as_json: bool) -> None:
     """Show the running daemon's bandwidth, or change it to RATE (2/s, 90/min, 5000/day, 0).
 
     A change takes effect from the next slot, is kept over restarts, and wins over config.yaml until that changes.
     """
     if rate is None:
-        said = ask(config_file, database, "GET", "/v1/status", seconds=REMOTE_LIMITS.read_seconds)
+        said = target.ask("GET", "/v1/status", seconds=LIMITS.read_seconds)
     else:
-        said = ask(config_file, database, "POST", "/v1/bandwidth", {"rate": rate})
+        said = target.ask("POST", "/v1/bandwidth", {"rate": rate})
     status = Status.of(said)
     if as_json:
         click.echo(json.dumps({"bandwidth": status.bandwidth, "paused": status.paused}))
@@ -85,21 +67,18 @@ def bandwidth(rate: float | None, config_file: Path | None, database: str | None
 @click.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--wait", default="10s", show_default=True, help="How long to wait for the answers, up to 60s; 0: not.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def refresh(urls: tuple[str, ...], wait: str, target: CommandTarget, as_json: bool) -> None:
     """Crawl these pages at the next slots that their hosts and robots.txt allow, before all others.
 
     The rate is not exceeded, and a page that several ask for is asked once. Status 1 where a page could not be asked.
     """
-    seconds = parse_duration(wait)
-    if seconds > LIMITS.max_wait:
-        raise InputError(f"--wait {wait} is longer than the {LIMITS.max_wait:g} s that a request may wait")
+    seconds = wait_seconds(wait, "request")
     body: dict[str, object] = {"urls": [normalise_given(url) for url in urls], "wait": seconds}
     if seconds and sys.stderr.isatty():
         click.echo(f"asked; waiting up to {seconds:g} s", err=True)
-    answer = ask(config_file, database, "POST", "/v1/refresh", body, seconds=seconds + LIMITS.margin_seconds)
+    answer = target.ask("POST", "/v1/refresh", body, seconds=seconds + LIMITS.margin_seconds)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -110,11 +89,10 @@ def refresh(urls: tuple[str, ...], wait: str, config_file: Path | None, database
 
 
 @click.command()
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
 @click.option("--yes", is_flag=True, help="Let go however many pages the list no longer names.")
-def reload(config_file: Path | None, database: str | None, as_json: bool, yes: bool) -> None:
+def reload(target: CommandTarget, as_json: bool, yes: bool) -> None:
     """Have the running daemon read its settings and URL list again.
 
     Shows what took effect, what waits for a restart, and how many pages the list added and removed since the last
@@ -124,9 +102,9 @@ def reload(config_file: Path | None, database: str | None, as_json: bool, yes: b
     refuses change nothing: the reason is shown, with status 1.
     """
     try:
-        done = _reload(config_file, database, yes)
+        done = _reload(target, yes)
     except NotRunningError as error:
-        hint = " (A daemon goes on listening where its settings said at its start.)" if config_file else ""
+        hint = " (A daemon goes on listening where its settings said at its start.)" if target.config_file else ""
         raise NotRunningError(f"{error}{hint}") from None
     except CrawldError as error:
         click.echo(json.dumps({"refused": str(error)}) if as_json else f"crawld: {error}", err=not as_json)
@@ -139,28 +117,29 @@ def reload(config_file: Path | None, database: str | None, as_json: bool, yes: b
         click.echo(done["reloaded"])
 
 
-def _reload(config_file: Path | None, database: str | None, yes: bool) -> dict[str, Any]:
-    place = _socket(config_file, database)
-    if not os.path.lexists(place) and _of_fleet(config_file, database):
+def _reload(target: CommandTarget, yes: bool) -> dict[str, Any]:
+    place = _socket(target)
+    if not os.path.lexists(place) and _of_fleet(target):
         raise CrawldError("each worker of a fleet reads its own settings again: `systemctl reload` it, or SIGHUP")
-    return ask_at(place, "POST", "/reload", {"retire": yes}, seconds=LIMITS.reload_seconds)
+    # The answer comes when the list is taken over, also one of millions of lines.
+    return ask_at(place, "POST", "/reload", {"retire": yes}, seconds=3_600.0)
 
 
-def _of_fleet(config_file: Path | None, database: str | None) -> bool:
+def _of_fleet(target: CommandTarget) -> bool:
     """Tells whether the settings are those of a fleet; False where they cannot be read."""
     try:
-        return is_fleet(load(config_file, {"database": database}).database)
+        return is_fleet(target.load().database)
     except (ConfigError, OutOfReachError):
         return False
 
 
-def _socket(config_file: Path | None, database: str | None) -> Path:
+def _socket(target: CommandTarget) -> Path:
     """Socket of the daemon, even where its settings have an error by now: the daemon says so itself."""
     try:
-        return socket_of(load(config_file, {"database": database}))
+        return socket_of(target.load())
     except ConfigError:
         pass
-    overrides = {"database": database} if database else _place(config_file)
+    overrides = {"database": target.database} if target.database else _place(target.config_file)
     try:
         return socket_of(load(None, overrides))
     except ConfigError:

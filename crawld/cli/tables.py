@@ -44,12 +44,12 @@ Show = Callable[[Row], str]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column: what it shows of a row, in full and in brief, and how long it stays where room is short."""
+    """A column: what it shows of a row, and how long it stays where room is short, if need be in brief."""
 
     heading: str
     full: Show
-    brief: Show
     stays: int
+    brief: Show | None = None
     left: bool = False
     name: bool = False  # names the row: never goes, and is shortened last
 
@@ -63,17 +63,17 @@ def console(*, stderr: bool = False) -> Console:
 
 def name(key: str) -> TableColumn:
     """Returns what the row is about."""
-    return TableColumn(_heading(key), _text(key), _text(key), LIMITS.essential, left=True, name=True)
+    return TableColumn(_heading(key), _text(key), LIMITS.essential, left=True, name=True)
 
 
 def word(key: str, stays: int) -> TableColumn:
     """A word."""
-    return TableColumn(_heading(key), _text(key), _text(key), stays, left=True)
+    return TableColumn(_heading(key), _text(key), stays, left=True)
 
 
 def number(key: str, stays: int, heading: str | None = None) -> TableColumn:
     """A count or a figure."""
-    return TableColumn(heading or _heading(key), _figure(key), _figure(key), stays)
+    return TableColumn(heading or _heading(key), lambda row: figure(_value(row, key)), stays)
 
 
 def moment(key: str, stays: int) -> TableColumn:
@@ -85,7 +85,7 @@ def moment(key: str, stays: int) -> TableColumn:
     def brief(row: Row) -> str:
         return format_age(at, time.time()) if (at := _value(row, key)) else "–"
 
-    return TableColumn(_heading(key), full, brief, stays)
+    return TableColumn(_heading(key), full, stays, brief)
 
 
 def duration(key: str, stays: int, heading: str | None = None) -> TableColumn:
@@ -94,7 +94,7 @@ def duration(key: str, stays: int, heading: str | None = None) -> TableColumn:
     def show(row: Row) -> str:
         return "–" if (seconds := _value(row, key)) is None else format_duration(seconds)
 
-    return TableColumn(heading or _heading(key), show, show, stays)
+    return TableColumn(heading or _heading(key), show, stays)
 
 
 def figure(value: Any) -> str:
@@ -141,7 +141,7 @@ def _choose(
 ) -> tuple[list[TableColumn], list[list[str]]]:
     shown, brief = list(columns), False
     while True:
-        cells = [[printable((column.brief if brief else column.full)(row)) for column in shown] for row in rows]
+        cells = [[printable(((brief and column.brief) or column.full)(row)) for column in shown] for row in rows]
         widths = [
             max(cell_len(column.heading), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(shown)
         ]
@@ -150,17 +150,14 @@ def _choose(
         room = width - others
         if sum(widths[at] for at in names) <= room:
             return shown, cells
-        going = min((column for column in shown if column.stays < LIMITS.essential), key=_stays, default=None)
+        may_go = (column for column in shown if column.stays < LIMITS.essential)
+        going = min(may_go, key=lambda column: column.stays, default=None)
         if not brief:
             brief = True
         elif going is not None and room < max(LIMITS.name_share * width, LIMITS.min_name):
             shown.remove(going)
         else:
             return shown, _shortened(cells, names, max(room, LIMITS.min_name))
-
-
-def _stays(column: TableColumn) -> int:
-    return column.stays
 
 
 def _shortened(cells: list[list[str]], names: Sequence[int], room: int) -> list[list[str]]:
@@ -198,7 +195,3 @@ def _value(row: Row, key: str) -> Any:
 
 def _text(key: str) -> Show:
     return lambda row: "–" if (value := _value(row, key)) is None else str(value)
-
-
-def _figure(key: str) -> Show:
-    return lambda row: figure(_value(row, key))

@@ -22,7 +22,6 @@ _OWN = re.compile(
     r"|^\r|\r(?=\x1b|\n))"  # bars begin a line anew
 )
 _WIDE_COLOUR = re.compile(r"[34]8;(?:5;[0-9]+|2;[0-9]+;[0-9]+;[0-9]+)")
-CONCEAL = "8"
 
 
 def shown(text: str) -> str:
@@ -31,7 +30,8 @@ def shown(text: str) -> str:
 
 
 def _is_plain(sequence: str) -> bool:
-    return not sequence.endswith("m") or CONCEAL not in _WIDE_COLOUR.sub("", sequence[2:-1]).split(";")
+    """Tells whether a sequence conceals nothing, which 8 among its numbers would."""
+    return not sequence.endswith("m") or "8" not in _WIDE_COLOUR.sub("", sequence[2:-1]).split(";")
 
 
 class _Bytes(io.BufferedIOBase):

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,8 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crawld.cli.remote import CONFIG, DATABASE, look
-from crawld.cli.remote import LIMITS as REMOTE_LIMITS
+from crawld.cli.remote import CommandTarget, targeted
 from crawld.cli.tables import console, figure, fitted, name, number, shorten, word
 from crawld.model.units import format_age, format_duration, format_rate, many, parse_duration
 from crawld.show.report import JsonReport, Status, Summary, troubles
@@ -162,14 +160,13 @@ def spending(before: Status | None, now: Status, seconds: float) -> list[dict[st
 @click.option("--once", is_flag=True, help="Print one frame and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one frame as JSON and end.")
 @click.option("--every", metavar="DURATION", default="2s", show_default=True, help="Time between two frames.")
-@CONFIG
-@DATABASE
-def command(once: bool, as_json: bool, every: str, config_file: Path | None, database: str | None) -> None:
+@targeted
+def command(once: bool, as_json: bool, every: str, target: CommandTarget) -> None:
     """Watch the running daemon: freshness, rate, what slots are spent on, trouble and the latest changes.
 
     q or ctrl-C ends it. It goes on where the daemon is stopped, and shows it again when it is back.
     """
-    watch = Watch(config_file, database)
+    watch = Watch(target)
     if once or as_json:
         found = watch.look()
         if found.status is not None:
@@ -198,8 +195,7 @@ def command(once: bool, as_json: bool, every: str, config_file: Path | None, dat
 class Watch:
     """Asks the daemon again and again, and remembers what is needed to tell what is new."""
 
-    config_file: Path | None
-    database: str | None
+    target: CommandTarget
     _before: Status | None = None
     _at: float = 0.0
     _cursor: int | None = None
@@ -207,7 +203,7 @@ class Watch:
 
     def look(self) -> Frame:
         """Returns what the daemon does now."""
-        answer = look(self.config_file, self.database, "/v1/status", REMOTE_LIMITS.read_seconds)
+        answer = self.target.look("/v1/status")
         now, state = time.monotonic(), answer.state if answer.refusal is None else answer.refusal
         if answer.said is None:
             self._before = None
@@ -230,12 +226,12 @@ class Watch:
     def _follow(self) -> None:
         """Take in the changes since the last look; at the first look the latest ones."""
         if self._cursor is None:
-            begun = look(self.config_file, self.database, "/v1/changes?after=now", REMOTE_LIMITS.read_seconds).said
+            begun = self.target.look("/v1/changes?after=now").said
             if begun is None:
                 return
             self._cursor = max(0, int(begun["cursor"]) - LIMITS.max_changes)
         path = f"/v1/changes?after={self._cursor}&limit=200"
-        found = look(self.config_file, self.database, path, REMOTE_LIMITS.read_seconds).said
+        found = self.target.look(path).said
         if found is not None:
             self._changes.extendleft(found["changes"])
             self._cursor = int(found["cursor"])

@@ -1,19 +1,17 @@
 """`crawld urls`: add, remove, list and import pages, with or without a running daemon."""
 
-import asyncio
 import json
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
+from functools import partial
 
 import click
 
 from crawld.cli.options import Commands
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, NotRunningError, ask, read
-from crawld.main.settings import load
-from crawld.model.clock import SystemClock
+from crawld.cli.remote import AS_JSON, CommandTarget, NotRunningError, targeted
 from crawld.model.errors import InputError
 from crawld.model.page import BY_HAND, FROM_LIST, PageState, Wanted, check_importance
 from crawld.model.url import identity, normalise_given
@@ -21,19 +19,6 @@ from crawld.pages.list_file import read_list
 from crawld.read.url_list import BadLine, UrlList
 from crawld.store.address import parse_address
 from crawld.store.store import SqlStore
-
-
-@dataclass(frozen=True)
-class UrlsLimits:
-    """Numbers that bound and tune this module."""
-
-    at_once: int = 1000
-    """URLs sent at once, of which the longest are 8 KB: the daemon takes a megabyte, so few long ones are sent at
-    once."""
-    max_characters: int = 500_000
-
-
-LIMITS = UrlsLimits()
 
 
 @click.group(name="urls", cls=Commands)
@@ -46,31 +31,28 @@ def command() -> None:
 @click.option(
     "--importance", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Their weight."
 )
-@CONFIG
-@DATABASE
-def add(urls: tuple[str, ...], importance: float, config_file: Path | None, database: str | None) -> None:
+@targeted
+def add(urls: tuple[str, ...], importance: float, target: CommandTarget) -> None:
     """Keep these pages fresh as well. What is said of a page here wins over the list, which no longer retires it."""
-    _add(_named(urls, check_importance(importance)), config_file, database)
+    _add(_named(urls, check_importance(importance)), target)
 
 
 @command.command(name="import")
 @click.argument("file", metavar="FILE")
-@CONFIG
-@DATABASE
-def import_(file: str, config_file: Path | None, database: str | None) -> None:
+@targeted
+def import_(file: str, target: CommandTarget) -> None:
     """Add the pages of a URL list (text or CSV; - reads standard input) to those there are; none is retired."""
     listed = read_list(file)
     for bad in listed.bad:
         click.echo(str(bad), err=True)
-    _add(listed, config_file, database)
+    _add(listed, target)
 
 
 @command.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--keep-out", is_flag=True, help="Keep them out, whatever a URL list or a sitemap says.")
-@CONFIG
-@DATABASE
-def remove(urls: tuple[str, ...], keep_out: bool, config_file: Path | None, database: str | None) -> None:
+@targeted
+def remove(urls: tuple[str, ...], keep_out: bool, target: CommandTarget) -> None:
     """Retire these pages; their history is kept. One that a list or a sitemap names comes back, unless it is kept out.
 
     `crawld urls list --excluded` shows those kept out, `crawld urls readmit URL` or `crawld urls add URL` ends it.
@@ -82,13 +64,13 @@ def remove(urls: tuple[str, ...], keep_out: bool, config_file: Path | None, data
     try:
         for some in _portions(listed.wanted):
             body: dict[str, object] = {"urls": [page.url for page in some], "keep_out": keep_out}
-            said = ask(config_file, database, "DELETE", "/urls", body)
+            said = target.ask("DELETE", "/urls", body)
             removed += said["removed"]
             origins |= said["origins"]
     except NotRunningError:
-        wanted, database_url = [page.url for page in listed.wanted], load(config_file, {"database": database}).database
-        removed, origins = asyncio.run(_retire_in_store(database_url, wanted, keep_out))
-        _tell_resting(config_file, database)
+        wanted = [page.url for page in listed.wanted]
+        removed, origins = target.change(partial(_retire_in_store, wanted, keep_out))
+        _tell_resting(target)
     for url in removed:
         click.echo(f"removed {url}{', and kept out' if keep_out else ''}")
     _tell_returning([(url, origins[url]) for url in removed if origins.get(url, BY_HAND) != BY_HAND])
@@ -101,9 +83,8 @@ def remove(urls: tuple[str, ...], keep_out: bool, config_file: Path | None, data
 
 @command.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@CONFIG
-@DATABASE
-def readmit(urls: tuple[str, ...], config_file: Path | None, database: str | None) -> None:
+@targeted
+def readmit(urls: tuple[str, ...], target: CommandTarget) -> None:
     """Keep these pages out no longer: they come back when a list or a sitemap that names them is read, or by `add`."""
     listed = _named(urls)
     _check_usable(listed)
@@ -111,9 +92,9 @@ def readmit(urls: tuple[str, ...], config_file: Path | None, database: str | Non
     for some in _portions(listed.wanted):
         named = [page.url for page in some]
         try:
-            readmitted += ask(config_file, database, "POST", "/urls/readmit", {"urls": named})["readmitted"]
+            readmitted += target.ask("POST", "/urls/readmit", {"urls": named})["readmitted"]
         except NotRunningError:
-            readmitted += asyncio.run(_readmit_in_store(load(config_file, {"database": database}).database, named))
+            readmitted += target.change(lambda store, named=named: store.readmit(named))  # type: ignore[misc]  # a default binds the loop's value
     for url in readmitted:
         click.echo(f"readmitted {url}")
     for url in (unknown := _missing(listed, readmitted)):
@@ -124,16 +105,15 @@ def readmit(urls: tuple[str, ...], config_file: Path | None, database: str | Non
 
 @command.command(name="list")
 @click.option("--excluded", is_flag=True, help="The pages that are kept out instead.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def list_(excluded: bool, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def list_(excluded: bool, target: CommandTarget, as_json: bool) -> None:
     """Every page that is kept fresh, with its importance, as a URL list that `import` reads."""
     if excluded:
-        for row in read(config_file, database, lambda reader: reader.exclusions()):
+        for row in target.read(lambda reader: reader.exclusions()):
             click.echo(json.dumps(asdict(row)) if as_json else row.url)
         return
-    pages = read(config_file, database, lambda reader: reader.page_stats())
+    pages = target.read(lambda reader: reader.page_stats())
     for page in sorted(pages, key=lambda page: page.url):
         if page.state == PageState.RETIRED.value:
             continue
@@ -186,35 +166,35 @@ def _check_usable(listed: UrlList) -> None:
         raise InputError("no usable URL")
 
 
-def _add(listed: UrlList, config_file: Path | None, database: str | None) -> None:
+def _add(listed: UrlList, target: CommandTarget) -> None:
     _check_usable(listed)
     added, resting = 0, False
     for some in _portions(listed.wanted):
         try:
             body: dict[str, object] = {"urls": [{"url": page.url, "importance": page.importance} for page in some]}
-            added += ask(config_file, database, "POST", "/urls", body)["added"]
+            added += target.ask("POST", "/urls", body)["added"]
         except NotRunningError:
-            added += asyncio.run(_add_to_store(load(config_file, {"database": database}).database, some))
+            added += target.change(partial(_add_to_store, some))
             resting = True
     click.echo(f"{added} added, {len(listed.wanted) - added} known already, {len(listed.bad)} not usable")
     if resting:
-        _tell_resting(config_file, database)
+        _tell_resting(target)
     if listed.bad:
         sys.exit(1)
 
 
-def _tell_resting(config_file: Path | None, database: str | None) -> None:
+def _tell_resting(target: CommandTarget) -> None:
     """Say where a change was made that no daemon was there to take over."""
-    place = parse_address(load(config_file, {"database": database}).database).redacted_url
+    place = parse_address(target.load().database).redacted_url
     click.echo(f"no daemon runs: the change is in {place}; `crawld run` there takes it over", err=True)
 
 
 def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:
-    """A list in pieces that one request can hold."""
+    """A list in pieces that one request can hold: the daemon takes a megabyte, and the longest URLs are 8 KB."""
     some: list[Wanted] = []
     characters = 0
     for page in wanted:
-        if len(some) >= LIMITS.at_once or (some and characters + len(page.url) > LIMITS.max_characters):
+        if len(some) >= 1_000 or (some and characters + len(page.url) > 500_000):
             yield some
             some, characters = [], 0
         some.append(page)
@@ -222,30 +202,11 @@ def _portions(wanted: Sequence[Wanted]) -> Iterator[Sequence[Wanted]]:
     yield some
 
 
-async def _add_to_store(database: str, wanted: Sequence[Wanted]) -> int:
-    store = SqlStore(database)
-    await store.start()
-    try:
-        adoption = await store.adopt(wanted, origin=BY_HAND, now=SystemClock().now(), complete=False)
-    finally:
-        await store.close()
+async def _add_to_store(wanted: Sequence[Wanted], store: SqlStore) -> int:
+    adoption = await store.adopt(wanted, origin=BY_HAND, now=time.time(), complete=False)
     return len(adoption.added) + len(adoption.returned)
 
 
-async def _retire_in_store(database: str, urls: Sequence[str], keep_out: bool) -> tuple[list[str], dict[str, str]]:
-    store = SqlStore(database)
-    await store.start()
-    try:
-        removed = [page.url for page in await store.retire(urls, now=SystemClock().now(), keep_out=keep_out)]
-        return removed, dict(await store.origins(removed))
-    finally:
-        await store.close()
-
-
-async def _readmit_in_store(database: str, urls: Sequence[str]) -> Sequence[str]:
-    store = SqlStore(database)
-    await store.start()
-    try:
-        return await store.readmit(urls)
-    finally:
-        await store.close()
+async def _retire_in_store(urls: Sequence[str], keep_out: bool, store: SqlStore) -> tuple[list[str], dict[str, str]]:
+    removed = [page.url for page in await store.retire(urls, now=time.time(), keep_out=keep_out)]
+    return removed, dict(await store.origins(removed))

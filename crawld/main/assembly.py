@@ -15,9 +15,8 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from crawld.choose import policies
-from crawld.choose.host_gate import HostGate, HostLimits
+from crawld.choose.host_gate import HostGate
 from crawld.choose.pacer import Pacer, Slots, SlotShares
-from crawld.choose.page_table import Intervals
 from crawld.choose.scheduler import Scheduler
 from crawld.crawl.admission import Admission, Door
 from crawld.crawl.learner import EstimateFanOut, Learner
@@ -32,7 +31,7 @@ from crawld.fetch.robots_cache import RobotsCache
 from crawld.fetch.signing import DIRECTORY_PATH
 from crawld.hooks.dispatcher import Dispatcher
 from crawld.learn.observations import Prior, first_guess
-from crawld.main.checks import make_credentials, make_hooks, make_signer, user_agent
+from crawld.main.checks import make_credentials, make_hooks, make_signer, terms_of, user_agent
 from crawld.main.reload import ReloadableList, Reloader
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon, Service
@@ -70,21 +69,6 @@ from crawld.store.retention import Retention
 from crawld.store.store import SqlStore
 from crawld.store.views import Copies
 
-
-@dataclass(frozen=True)
-class MainAssemblyLimits:
-    """Numbers that bound and tune this module."""
-
-    commit_seconds: float = 0.1
-    """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
-    alone_share: float = 0.5
-    """The share of first visits where no list is given and the settings name no share: no listed page waits for
-    them."""
-
-
-LIMITS = MainAssemblyLimits()
-
-
 log = logging.getLogger("crawld")
 
 for _codec in ("idna", "punycode", "ascii", "latin-1", "utf-8-sig"):
@@ -121,7 +105,8 @@ class Assembly:
 
     store_type: type[SqlStore] = SqlStore
     list_type: type[ListFile] = ListFile
-    commit_seconds = LIMITS.commit_seconds
+    commit_seconds = 0.1
+    """Between commits: with the commit itself, a finished crawl is safe within the 200 ms that are promised."""
     holds_all = True
     """True where every page is held in memory."""
 
@@ -141,14 +126,12 @@ class Assembly:
         self._insist = insist_on_bandwidth
         self.clock = self._make_clock()
         self._rng = random.Random()  # noqa: S311 - jitter and audits are no secrets
-        limits = settings.politeness
+        terms = terms_of(settings)
         self.pages = Pages(site.site for site in settings.discover)
         self.robots = RobotsCache(user_agent(settings), pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
-        manners = HostLimits(limits.delay, limits.max_delay, limits.per_host)
-        self.gate = HostGate(manners, self._rng, self.robots.crawl_delay_of)
-        intervals = Intervals(longest=settings.max_interval, shortest=settings.min_interval)
+        self.gate = HostGate(terms.limits, self._rng, self.robots.crawl_delay_of)
         policy = policies.choose(settings.policy)
-        chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=intervals)
+        chooser = policy.chooser(bandwidth=settings.bandwidth, gate=self.gate, intervals=terms.intervals)
         self.scheduler = Scheduler(chooser)
         self.store = self._make_store()
         self.polled_sources = PolledSources(
@@ -204,7 +187,6 @@ class Assembly:
             retire=retire,
         )
         self.watch = ListWatch(self._list_file, self.list.load_changed)
-        valuation = None if policy.valuation is None else policy.valuation()
         self.freshness = FreshnessNow(self.scheduler, self.clock)
         self.metrics = DaemonMetrics(
             self.crawler,
@@ -215,7 +197,9 @@ class Assembly:
             hooks=self.dispatcher.standings,
             learner_lag=self._learner_lag,
         )
-        forecasts = Forecasts(self.scheduler, self.gate, self.crawler.status, self.clock, valuation, self.freshness)
+        forecasts = Forecasts(
+            self.scheduler, self.gate, self.crawler.status, self.clock, terms.valuation, self.freshness
+        )
         parts = self.crawler, self.page_set, forecasts, self.reloader.rules, self.dispatcher.standings
         self.steering = Steering(*parts, self._reload_daemon)
 
@@ -265,7 +249,7 @@ class Assembly:
                 site.limit,
                 site.depth,
                 site.share,
-                max(site.share, LIMITS.alone_share) if alone and "share" not in site.model_fields_set else site.share,
+                max(site.share, 0.5) if alone and "share" not in site.model_fields_set else site.share,
             )
             for site in self.settings.discover
             if site.links
@@ -274,7 +258,7 @@ class Assembly:
         return SiteLinks(sites, *parts)
 
     def _poll_settings(self) -> PollSettings:
-        given = self.settings.signals
+        given, sites = self.settings.signals, [site.site for site in self.settings.discover]
         return PollSettings(
             others=not self.holds_all,
             find_sitemaps=given.sitemaps == "auto",
@@ -282,8 +266,8 @@ class Assembly:
             given_sitemaps=given.sitemaps if isinstance(given.sitemaps, list) else (),
             given_feeds=given.feeds if isinstance(given.feeds, list) else (),
             delay=given.delay,
-            discovery=_discovery(self.settings),
-            sites=[site.site for site in self.settings.discover],
+            discovery=Discovery(tuple(map(identity, sites))) if sites else None,
+            sites=sites,
             first_wait=4 * self._tempo.poll,
             shortest_wait=self._tempo.poll,
         )
@@ -476,23 +460,13 @@ class Assembly:
         await self.links.restore(self.clock.now())
         await self.list.begin()
 
-    def _list_name(self) -> str | None:
-        return self.reloader.settings.urls
-
     def _reading_list(self) -> None:
         self.watch.loading()
 
     def _list_file(self) -> Path | None:
         """The file to watch, where there is one that can be read again."""
-        urls = self._list_name()
+        urls = self.reloader.settings.urls
         return None if urls is None or read_once(urls) else Path(urls)
-
-
-def _discovery(settings: Settings) -> Discovery | None:
-    """Returns which URLs of sitemaps and feeds become pages."""
-    if not settings.discover:
-        return None
-    return Discovery(tuple(identity(site.site) for site in settings.discover))
 
 
 def build(

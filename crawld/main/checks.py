@@ -26,6 +26,7 @@ from crawld.hooks.transports import Command, Notification, check_address
 from crawld.main.settings import LIMITS as SETTINGS_LIMITS
 from crawld.main.settings import Credential, Settings
 from crawld.main.settings import HookSection as HookSettings
+from crawld.model.clock import SystemClock
 from crawld.model.errors import ConfigError, CrawldError, InputError
 from crawld.model.logs import configure
 from crawld.model.units import many
@@ -102,9 +103,6 @@ def _forbid_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
-
-
 def make_hooks(settings: Settings, clock: Clock, agent: str) -> Sequence[Hook]:
     """Every hook of the settings; ConfigError that names each that cannot be used. `agent` is who we say we are."""
     check_hooks(settings)
@@ -140,19 +138,13 @@ def check_hooks(settings: Settings) -> None:
 
 def check_hook(given: HookSettings, settings: Settings) -> None:
     """InputError where the hook cannot be used as it is."""
-    if given.webhook is not None:
-        _secret(given)
-        _check_address(given.webhook, _guard(given, settings))
-    elif given.command is not None:
-        _check_program(given.command[0])
-    elif given.notify is not None:
-        check_address(given.notify)
+    _transport(given, settings, SystemClock(), user_agent(settings))
 
 
 def _check_address(url: str, guard: AddressGuard) -> None:
     """Refuse an address that the guard would: a name is looked up when something is sent."""
     host = urlsplit(url).hostname or ""
-    if host in LOCAL_NAMES:
+    if host in {"localhost", "localhost.localdomain", "ip6-localhost"}:
         host = "127.0.0.1"
     try:
         address = ipaddress.ip_address(host)
@@ -183,23 +175,18 @@ def _secret(given: HookSettings) -> bytes:
     return secret
 
 
-def _guard(given: HookSettings, settings: Settings) -> AddressGuard:
-    """Returns what pages may be crawled from, and the networks that are open to this hook alone."""
-    return AddressGuard([*settings.allow_private, *given.allow_private])
-
-
 def _transport(given: HookSettings, settings: Settings, clock: Clock, agent: str) -> Transport:
+    """The transport of a hook; InputError where it cannot be used as it is."""
     if given.webhook is not None:
-        return Webhook(
-            given.webhook,
-            _secret(given),
-            user_agent=agent,
-            guard=_guard(given, settings),
-            clock=clock,
-            seconds=given.seconds,
-        )
+        secret = _secret(given)
+        # What pages may be crawled from, and the networks that are open to this hook alone.
+        guard = AddressGuard([*settings.allow_private, *given.allow_private])
+        _check_address(given.webhook, guard)
+        return Webhook(given.webhook, secret, user_agent=agent, guard=guard, clock=clock, seconds=given.seconds)
     if given.command is not None:
+        _check_program(given.command[0])
         return Command(given.command, given.seconds, given.name)
+    check_address(str(given.notify))
     return Notification(str(given.notify), given.seconds)
 
 

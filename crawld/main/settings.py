@@ -34,17 +34,8 @@ class SettingsLimits:
 
     min_megabytes: int = 32
     max_megabytes: int = 65_536
-    max_count: int = 10**12
-    """Of rows and bytes that are kept: more than any disk of today holds."""
     min_secret: int = 16
-    max_waiting: int = 100_000
     max_socket_name: int = 80
-    max_per_host: int = 1_000
-    max_body: int = 2**30
-    max_deadline: float = 3_600.0
-    max_days: float = 36_500.0
-    max_processes: int = 64
-    """Requests to a host at once; bytes of a body, which is held in memory; seconds to read one; days of history."""
 
 
 LIMITS = SettingsLimits()
@@ -218,6 +209,31 @@ def _url(value: str) -> str:
         raise ValueError(f"{value!r}: {error}") from None
 
 
+def _of_form(form: str, sentence: str) -> AfterValidator:
+    """Checks that a text has a form; else the sentence, in which {0} stands for the text, says what to write."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(form, value, re.DOTALL):
+            raise ValueError(sentence.format(value))
+        return value
+
+    return AfterValidator(check)
+
+
+def _no_two(place: Callable[[Any], Any], sentence: str) -> AfterValidator:
+    """Checks that entries of a list differ; the sentence says what two alike, of which {0} is one, would mean."""
+
+    def check(given: list[Any]) -> list[Any]:
+        seen = set()
+        for one in given:
+            if place(one) in seen:
+                raise ValueError(sentence.format(one))
+            seen.add(place(one))
+        return given
+
+    return AfterValidator(check)
+
+
 def listen_address(value: Any) -> Any:
     """An address to listen on, with its port."""
     match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^:\s]+):(\d{1,5})", str(value), re.IGNORECASE)
@@ -232,8 +248,8 @@ Share = Annotated[float, BeforeValidator(_share), Field(le=1)]
 Network = Annotated[str, AfterValidator(_network)]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Url = Annotated[str, AfterValidator(_url)]
-Count = Annotated[int, Field(ge=1, le=LIMITS.max_count)]
-Processes = Annotated[int, BeforeValidator(_processes), Field(ge=0, le=LIMITS.max_processes)]
+Count = Annotated[int, Field(ge=1, le=10**12)]  # of rows and bytes: more than any disk of today holds
+Processes = Annotated[int, BeforeValidator(_processes), Field(ge=0, le=64)]
 SourceFiles = Annotated[
     Literal["auto", "off"] | list[Url],
     BeforeValidator(_word("off", "auto, off or a list of URLs", "auto", "off")),
@@ -265,43 +281,40 @@ HOOK_KINDS: Mapping[Kind, HookDefaults] = {
 }
 
 
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", value):
-        raise ValueError(f"{value!r} is not a name: write up to 40 of a-z, 0-9, - and _, as search-index")
-    return value
-
-
-def _whole_path(value: str) -> str:
-    if not value.startswith(("/", "~")):
-        raise ValueError(f"write the whole path, as /etc/crawld/{value}")
-    return value
-
-
 def _arguments(value: object) -> object:
     if isinstance(value, str):
         raise ValueError("write the program and its arguments as a list, as [/usr/local/bin/reindex, --quick]")  # noqa: TRY004 - pydantic collects ValueErrors
     return value
 
 
-class HookSection(BaseModel):
-    """A receiver of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+class _Section(BaseModel):
+    """A group of settings: unknown names are errors, values cannot change afterwards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, AfterValidator(_name)]
+
+class HookSection(_Section):
+    """A receiver of changes: a webhook, a command or a notification, of the pages whose URL the pattern matches."""
+
+    name: Annotated[
+        str,
+        _of_form(
+            "[a-z0-9][a-z0-9_-]{0,39}", "{0!r} is not a name: write up to 40 of a-z, 0-9, - and _, as search-index"
+        ),
+    ]
     pattern: str = "*"
     verdicts: Annotated[list[Verdict], Texts, Field(min_length=1)] = ["changed", "gone", "back", "moved"]
     use: Literal["search", "ai-input", "ai-train"] | None = None
     webhook: Url | None = None
     secret: str | None = Field(default=None, repr=False)
-    secret_file: Annotated[str, AfterValidator(_whole_path)] | None = None
+    secret_file: Annotated[str, _of_form("[/~].*", "write the whole path, as /etc/crawld/{0}")] | None = None
     allow_private: Annotated[list[Network], Texts] = []
     command: Annotated[list[str], BeforeValidator(_arguments), Field(min_length=1)] | None = None
     notify: str | None = Field(default=None, repr=False)
     rate: Rate | None = None
     timeout: Duration | None = None
     concurrency: Annotated[int, Field(ge=1, le=16)] | None = None
-    queue: Annotated[Count, Field(le=LIMITS.max_waiting)] = 10_000
+    queue: Annotated[Count, Field(le=100_000)] = 10_000
     keep: Duration = 7 * 86400.0
 
     @property
@@ -360,17 +373,13 @@ class HookSection(BaseModel):
         return self
 
 
-def check_names(hooks: list[HookSection]) -> list[HookSection]:
-    """Hooks whose names differ: what waits for a hook is kept by its name."""
-    seen: set[str] = set()
-    for hook in hooks:
-        if hook.name in seen:
-            raise ValueError(f"two hooks are named {hook.name}: what waits is kept by name, so each needs its own")
-        seen.add(hook.name)
-    return hooks
-
-
-Hooks = Annotated[list[HookSection], AfterValidator(check_names)]
+Hooks = Annotated[
+    list[HookSection],
+    _no_two(
+        lambda hook: hook.name,
+        "two hooks are named {0.name}: what waits is kept by name, so each needs its own",
+    ),
+]
 
 
 CREDENTIAL_KINDS = ("bearer", "basic", "header", "cookie")
@@ -389,35 +398,22 @@ def _origin(value: str) -> str:
     return found
 
 
-def _prefix(value: str) -> str:
-    if not value.startswith("/") or "?" in value or "#" in value:
-        raise ValueError("write the beginning of a path, as /private/")
-    return value
+SecretFile = Annotated[
+    str, _of_form("[/~].*", "write the whole path of a file that holds it, as /etc/crawld/wiki.token")
+]
+SecretVariable = Annotated[
+    str,
+    _of_form("[A-Za-z_][A-Za-z0-9_]{0,99}", "write the name of an environment variable that holds it, as WIKI_TOKEN"),
+]
 
 
-def _file(value: str) -> str:
-    if not value.startswith(("/", "~")):
-        raise ValueError("write the whole path of a file that holds it, as /etc/crawld/wiki.token")
-    return value
-
-
-def _variable(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", value):
-        raise ValueError("write the name of an environment variable that holds it, as WIKI_TOKEN")
-    return value
-
-
-SecretFile = Annotated[str, AfterValidator(_file)]
-SecretVariable = Annotated[str, AfterValidator(_variable)]
-
-
-class Credential(BaseModel):
+class Credential(_Section):
     """A credential of one origin, or of the part of it below a prefix: named here, and kept in a file or variable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     origin: Annotated[str, AfterValidator(_origin)]
-    prefix: Annotated[str, AfterValidator(_prefix)] = "/"
+    prefix: Annotated[str, _of_form("/[^?#]*", "write the beginning of a path, as /private/")] = "/"
     bearer_file: SecretFile | None = None
     basic_file: SecretFile | None = None
     header_file: SecretFile | None = None
@@ -458,17 +454,13 @@ class Credential(BaseModel):
         return self
 
 
-def check_places(credentials: list[Credential]) -> list[Credential]:
-    """Credentials of which each has a place of its own."""
-    seen: set[tuple[str, str]] = set()
-    for one in credentials:
-        if (place := (one.origin, one.prefix)) in seen:
-            raise ValueError(f"two credentials are for {one.origin} and the prefix {one.prefix}: only one can be sent")
-        seen.add(place)
-    return credentials
-
-
-CredentialList = Annotated[list[Credential], AfterValidator(check_places)]
+CredentialList = Annotated[
+    list[Credential],
+    _no_two(
+        lambda one: (one.origin, one.prefix),
+        "two credentials are for {0.origin} and the prefix {0.prefix}: only one can be sent",
+    ),
+]
 
 
 def _agent(value: str) -> str:
@@ -478,13 +470,11 @@ def _agent(value: str) -> str:
     return origin_of(normalise(value))
 
 
-class Signing(BaseModel):
+class Signing(_Section):
     """Signing of requests (RFC 9421, Web Bot Auth): by which keys, and where sites find those."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     agent: Annotated[str, AfterValidator(_agent)] | None = None
-    key_file: Annotated[str, AfterValidator(_file)] | None = None
+    key_file: SecretFile | None = None
     seconds: Annotated[int, Field(ge=10, le=86_400)] = 60
     form: Literal["dictionary", "string"] = "dictionary"
 
@@ -548,18 +538,12 @@ POLICIES = (
 STANDARD_INPUT = "-"
 
 
-class _Section(BaseModel):
-    """A group of settings: unknown names are errors, values cannot change afterwards."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class Politeness(_Section):
     """Manners towards one host."""
 
     delay: Duration = 1.0
     max_delay: Duration = 60.0
-    per_host: Annotated[Count, Field(le=LIMITS.max_per_host)] = 1
+    per_host: Annotated[Count, Field(le=1_000)] = 1
 
 
 class Fetching(_Section):
@@ -568,14 +552,14 @@ class Fetching(_Section):
     connect_timeout: Duration = 10.0
     first_byte_timeout: Duration = 20.0
     timeout: Duration = 60.0
-    max_bytes: Annotated[Count, Field(le=LIMITS.max_body)] = 10_000_000
+    max_bytes: Annotated[Count, Field(le=2**30)] = 10_000_000  # held in memory
     unconditional_share: Share = 0.02
 
 
 class ReadingAnswers(_Section):
     """Cost that reading one answer may have, in a process of its own."""
 
-    deadline: Annotated[Duration, Field(gt=0, le=LIMITS.max_deadline)] = 5.0
+    deadline: Annotated[Duration, Field(gt=0, le=3_600.0)] = 5.0
     memory_mb: Annotated[int, Field(le=LIMITS.max_megabytes), AfterValidator(megabytes)] = 128
 
 
@@ -612,7 +596,7 @@ class DigestSection(_Section):
 class RetentionSection(_Section):
     """Extent of the history that is kept."""
 
-    days: Annotated[float, Field(gt=0, le=LIMITS.max_days)] = 400
+    days: Annotated[float, Field(gt=0, le=36_500.0)] = 400
     crawls_per_page: Count = 300
     crawls: Count = 20_000_000
     signals: Count = 5_000_000

@@ -80,6 +80,20 @@ log = logging.getLogger("crawld")
 Service = Callable[[], Awaitable[None]]
 
 
+@contextlib.contextmanager
+def handling_signals(stop: Callable[[], None], hang_up: Callable[[], None]) -> Iterator[None]:
+    """Has the loop call these meanwhile: SIGTERM and SIGINT end a run, SIGHUP reads settings again."""
+    loop = asyncio.get_running_loop()
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: hang_up}
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)
+
+
 @dataclass(slots=True)
 class Daemon:
     """Everything that runs, put together by wiring."""
@@ -118,7 +132,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Live until `stop`, SIGTERM or SIGINT, or until one of the loops fails, which is raised."""
-        with self._signals() if self.catch_signals else contextlib.nullcontext():
+        with handling_signals(self.stop, self._on_hangup) if self.catch_signals else contextlib.nullcontext():
             await self.store.start()
             control = [] if self.control is None else [asyncio.ensure_future(self.control())]
             try:
@@ -211,18 +225,6 @@ class Daemon:
             "dashboard": None if address is None else f"http://{address}/",
             "next": commands,
         }
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        handlers = {signal.SIGTERM: self.stop, signal.SIGINT: self.stop, signal.SIGHUP: self._on_hangup}
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
 
     def _on_hangup(self) -> None:
         reloading = asyncio.ensure_future(self.reload())

@@ -6,6 +6,7 @@ undoes it: so undoing is doing, and is logged like everything else.
 
 import json
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
@@ -85,74 +86,12 @@ LIMITS = ActionsLimits()
 
 log = logging.getLogger("crawld.actions")
 
-MARKS, READ_UNTIL = "marks", "changes_read"
-"""The names under which marks, and the newest change that was seen, are kept."""
+MARKS, READ_UNTIL, BANDWIDTH, PAUSED = "marks", "changes_read", "bandwidth", "paused"
+"""The names under which marks, the newest change that was seen, and what was steered are kept."""
 What = Mapping[str, Any]
 Undo = Mapping[str, Any] | None
 Done = tuple[str, Any, Undo]
 """The sentence that tells what was done, what came of it, and what undoes it."""
-
-
-class Control(Protocol):
-    """Everything an operator can ask of a running daemon; changes in a person's name go through `actions`."""
-
-    @property
-    def actions(self) -> "Actions":
-        """Returns what was done to the crawl, and by whom."""
-
-    async def status(self) -> Status:
-        """Returns what the daemon is doing now."""
-
-    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
-        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
-
-    def healthy(self) -> bool:
-        """Tells whether slots are served and the store takes what is recorded."""
-
-    async def change_bandwidth(self, rate: float) -> None:
-        """Let so many requests a second leave from the next slot on; kept over a restart."""
-
-    async def pause(self, *, paused: bool) -> None:
-        """Pauses or resumes crawling; kept over a restart."""
-
-    async def steer_host(
-        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
-    ) -> Steered:
-        """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
-
-    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
-        """Take further pages in."""
-
-    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
-        """Retire pages; the URLs of those that were here. With `keep_out` no list and no sitemap brings them back."""
-
-    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
-        """Keep these pages out no longer; the URLs of those that were."""
-
-    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Lists who named these pages, by URL: removed ones come back from there, unless they are kept out."""
-
-    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
-        """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
-
-        Those who ask for a page meanwhile share one request. The answer comes when all pages are crawled, or after
-        so many seconds.
-        """
-
-    async def marks(self) -> Sequence[Mark]:
-        """The parts of pages that the operator has marked as not to be compared."""
-
-    async def change_marks(self, marks: Sequence[Mark]) -> None:
-        """Compare pages without these parts, from the next crawl on; kept over a restart."""
-
-    def rule_of(self, url: str) -> Mapping[str, Any]:
-        """Returns what of a page counts as a change: the rule of the settings, without what is marked."""
-
-    async def explain(self, page_id: int) -> Explanation | None:
-        """Returns what is held of a page and why it is not crawled just now; None if it is not here."""
-
-    async def reload(self, *, retire: bool = False) -> Reload:
-        """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
 
 
 class ActionStore(Protocol):
@@ -168,6 +107,12 @@ class ActionStore(Protocol):
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change."""
 
+    async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Lists who named these pages, by URL."""
+
     async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
         """The pages of these URLs that are not retired."""
 
@@ -179,6 +124,88 @@ class ActionStore(Protocol):
 
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
+
+
+class Control(ABC):
+    """Everything an operator can ask of a running daemon or fleet; changes in a person's name go through `actions`."""
+
+    def __init__(self, store: ActionStore, clock: Clock, rules: DigestRules) -> None:
+        self._store: ActionStore = store
+        self._clock, self._rules = clock, rules
+        self.actions = Actions(self, store, clock)
+
+    @abstractmethod
+    async def status(self) -> Status:
+        """Returns what the daemon is doing now."""
+
+    @abstractmethod
+    async def forecast(self, rates: Sequence[float]) -> ForecastReport:
+        """Returns what the bandwidth set and these rates buy in the long run, by what is believed of the pages now."""
+
+    @abstractmethod
+    def healthy(self) -> bool:
+        """Tells whether slots are served and the store takes what is recorded."""
+
+    async def change_bandwidth(self, rate: float) -> None:
+        """Let so many requests a second leave from the next slot on; kept over a restart."""
+        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
+
+    async def pause(self, *, paused: bool) -> None:
+        """Pauses or resumes crawling; kept over a restart."""
+        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
+
+    @abstractmethod
+    async def steer_host(
+        self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
+    ) -> Steered:
+        """Block or unblock a known host, give it a delay of its own or drop that; kept over a restart."""
+
+    @abstractmethod
+    async def add_pages(self, wanted: Sequence[Wanted], *, origin: str = BY_HAND) -> Adoption:
+        """Take further pages in beside the list."""
+
+    @abstractmethod
+    async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
+        """Retire pages; the URLs of those that were here. With `keep_out` no list and no sitemap brings them back."""
+
+    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
+        """Keep these pages out no longer; the URLs of those that were."""
+        return await self._store.readmit(urls)
+
+    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Lists who named these pages, by URL: removed ones come back from there, unless they are kept out."""
+        return await self._store.origins(urls)
+
+    @abstractmethod
+    async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
+        """Ask for pages before all others, at the next slots that their hosts and robots.txt allow.
+
+        Those who ask for a page meanwhile share one request. The answer comes when all pages are crawled, or after
+        so many seconds.
+        """
+
+    async def marks(self) -> Sequence[Mark]:
+        """The parts of pages that operators have marked as not to be compared."""
+        return parse_marks(await self._store.setting(MARKS))
+
+    async def change_marks(self, marks: Sequence[Mark]) -> None:
+        """Compare pages without these parts, from the next crawl on; kept over a restart."""
+        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
+
+    def rule_of(self, url: str) -> Mapping[str, Any]:
+        """Returns what of a page counts as a change: the rule of the settings, without what is marked."""
+        rule = rule_for(self._rules.rules, url)
+        names = ("pattern", "mode", "only", "ignore", "ignore_text", "min_change")
+        found = {name: getattr(rule, name) for name in names}
+        return found | {"ignore": list(rule.ignore), "ignore_text": list(rule.ignore_text)}
+
+    @abstractmethod
+    async def explain(self, page_id: int) -> Explanation | None:
+        """Returns what is held of a page and why it is not crawled just now; None if it is not here."""
+
+    @abstractmethod
+    async def reload(self, *, retire: bool = False) -> Reload:
+        """Read the settings and the URL list again; with `retire` however many pages the list no longer names go."""
 
 
 class Actions:
@@ -358,14 +385,6 @@ def parse_marks(kept: str | None) -> list[Mark]:
 def format_marks(marks: Sequence[Mark]) -> str | None:
     """Marks as they are kept; None where there are none."""
     return json.dumps([asdict(mark) for mark in marks]) if marks else None
-
-
-def rule_document(rules: DigestRules, url: str) -> dict[str, Any]:
-    """The settings' rule for a URL, as the settings write it."""
-    rule = rule_for(rules.rules, url)
-    names = ("pattern", "mode", "only", "ignore", "ignore_text", "min_change")
-    found = {name: getattr(rule, name) for name in names}
-    return found | {"ignore": list(rule.ignore), "ignore_text": list(rule.ignore_text)}
 
 
 def _named(urls: Sequence[str]) -> str:

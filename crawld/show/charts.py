@@ -10,27 +10,11 @@ from xml.sax.saxutils import escape as escape_markup
 
 from crawld.model.units import format_duration, format_number, format_rate
 
-
-@dataclass(frozen=True)
-class ChartsLimits:
-    """Numbers that bound and tune this module."""
-
-    wide: float = 20.0
-    """The ratio from which on positive values are spread by their logarithm."""
-    max_rows: int = 40
-    """Of the table behind a chart: enough to follow its course, few enough to read."""
-    samples: int = 16
-    """Points of each tooth at the most."""
-    colours: int = 8
-    max_dots: int = 24
-    """Points of a line that are drawn as dots too; more would hide it."""
-    lane: int = 26
-    """The height of a row of events."""
-
-
-LIMITS = ChartsLimits()
-
-
+WIDE = 20.0
+"""The ratio from which on positive values are spread by their logarithm."""
+COLOURS = 8
+LANE = 26
+"""The height of a row of events."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 STEPS = (
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
@@ -118,7 +102,7 @@ def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin:
         extra = 0.05 * abs(high) or 1.0
     if axis.logarithmic:
         extra = 0.0
-        low, high = (low, high) if low > 0 else (max(high, 1.0) / LIMITS.wide, max(high, 1.0))
+        low, high = (low, high) if low > 0 else (max(high, 1.0) / WIDE, max(high, 1.0))
     return Scale(
         axis,
         low - extra if axis.low is None else axis.low,
@@ -130,7 +114,7 @@ def scale(axis: Axis, values: Iterable[float], start: float, end: float, margin:
 
 def spread_wide(values: Sequence[float]) -> bool:
     """Tells whether values are so far apart that only a logarithmic axis shows them all."""
-    return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= LIMITS.wide
+    return len(set(values)) > 2 and min(values) > 0 and max(values) / min(values) >= WIDE
 
 
 def format_time(at: float, step: float = math.nan) -> str:
@@ -231,6 +215,9 @@ class Stack:
     quiet: Collection[str] = ()
 
 
+NO_STACK = Stack((), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened; `strong` where it matters more than the others of its lane."""
@@ -256,7 +243,7 @@ class Chart:
     x: Axis
     y: Axis
     lines: Sequence[Line] = ()
-    stack: Stack | None = None
+    stack: Stack = NO_STACK
     lanes: Sequence[Lane] = ()
     marker: tuple[float, str] | None = None
     """A place on the x axis with what it is, as "now"."""
@@ -264,13 +251,13 @@ class Chart:
     @property
     def names(self) -> list[str]:
         """Returns what the legend lists, in the order of its colours."""
-        return [*(self.stack.names if self.stack else ()), *(line.name for line in self.lines)]
+        return [*self.stack.names, *(line.name for line in self.lines)]
 
     @property
     def empty(self) -> bool:
         """Tells whether there is nothing to draw."""
         drawn = any(point.y is not None for line in self.lines for point in line.points)
-        return not drawn and not (self.stack and self.stack.columns) and not any(lane.events for lane in self.lanes)
+        return not drawn and not self.stack.columns and not any(lane.events for lane in self.lanes)
 
     def description(self) -> str:
         """The chart in a sentence for each line, for screen readers."""
@@ -286,8 +273,7 @@ class Chart:
         return f"{line.name}: from {low} to {high}, last {last}."
 
     def _stack_in_words(self) -> Iterator[str]:
-        for at, name in enumerate(self.stack.names if self.stack else ()):
-            assert self.stack is not None  # noqa: S101 - else there are no names
+        for at, name in enumerate(self.stack.names):
             yield f"{name}: {self.y.text(sum(column.values[at] for column in self.stack.columns))} in all."
 
 
@@ -295,20 +281,20 @@ def _table_lane(lane: Lane) -> str:
     return f"{lane.name}: {len(lane.events)} shown."
 
 
-def data_table(chart: Chart, most: int = LIMITS.max_rows) -> tuple[list[str], list[list[str]]]:
+def data_table(chart: Chart, most: int = 40) -> tuple[list[str], list[list[str]]]:
     """The heading and the rows of the figures behind a chart; of many rows, some evenly spaced ones and the last."""
     heading = [chart.x.label or "x", *chart.names]
     rows: dict[float, list[str]] = {}
-    for row in chart.stack.columns if chart.stack else ():
+    for row in chart.stack.columns:
         cells = rows.setdefault(row.start, [""] * len(chart.names))
         cells[: len(row.values)] = [chart.y.text(value) for value in row.values]
-    before = len(chart.stack.names) if chart.stack else 0
+    before = len(chart.stack.names)
     for at, line in enumerate(chart.lines):
         for point in line.points:
             rows.setdefault(point.x, [""] * len(chart.names))[before + at] = _cell(chart.y, point)
     step = max(math.ceil(len(rows) / most), 1)
     kept = sorted(rows)[::-1][::step][::-1]
-    unfinished = {column.start for column in chart.stack.columns if column.unfinished} if chart.stack else set()
+    unfinished = {column.start for column in chart.stack.columns if column.unfinished}
     return heading, [[chart.x.text(x) + (" (not over)" if x in unfinished else ""), *rows[x]] for x in kept]
 
 
@@ -330,7 +316,7 @@ def saw_tooth(
     brief = 1e-6 * (until - resets[0]) if resets else 0.0
     points: list[ChartPoint] = []
     for start, end in zip(resets, [*resets[1:], until], strict=True):
-        steps = LIMITS.samples if len(resets) <= 60 else 4
+        steps = 16 if len(resets) <= 60 else 4
         at = [start + (end - start) * step / steps for step in range(steps + 1)]
         inside = [jump for jump in jumps if start < jump < end]
         at = sorted([*at, *inside, *(max(jump - brief, start) for jump in inside)])
@@ -363,7 +349,7 @@ def _stylesheet() -> str:
     )
     series = "".join(
         f".line.s{n}{{stroke:var(--series-{n})}}.mark.s{n},.band.s{n},.bar.s{n}{{fill:var(--series-{n})}}"
-        for n in range(1, LIMITS.colours + 1)
+        for n in range(1, COLOURS + 1)
     )
     return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}{series}"
 
@@ -396,8 +382,8 @@ def escape(text: str) -> str:
 def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -> str:
     """The SVG of a chart; `standalone` with its style, title and legend, else for a page that brings them."""
     paper = FILE if standalone else PART
-    tall = (paper.height if standalone else height) + LIMITS.lane * len(chart.lanes)
-    plot_end = tall - paper.bottom - LIMITS.lane * len(chart.lanes)
+    tall = (paper.height if standalone else height) + LANE * len(chart.lanes)
+    plot_end = tall - paper.bottom - LANE * len(chart.lanes)
     x = scale(chart.x, _all_x(chart), paper.left, paper.width - paper.right)
     y = scale(chart.y, _all_y(chart), plot_end, paper.top, margin=0.06)
     label = escape(f"{chart.title}. {chart.description()}")
@@ -410,15 +396,13 @@ def draw(chart: Chart, *, standalone: bool = False, height: int = PART.height) -
             f'<text x="{paper.left}" y="24" class="title">{escape(chart.title)}</text>',
             *_legend(chart, paper.width - paper.right + 14, paper.top + 8),
         ]
-    parts += _grid(x, y, plot_end + LIMITS.lane * len(chart.lanes))
+    parts += _grid(x, y, plot_end + LANE * len(chart.lanes))
     parts += _labels(chart, paper, tall, (paper.top + plot_end) / 2)
-    if chart.stack is not None:
-        parts += _bars(chart.stack, x, y, chart)
-    first = len(chart.stack.names) if chart.stack else 0
+    parts += _bars(chart, x, y)
     for at, line in enumerate(chart.lines):
-        parts += _line(line, x, y, series_class(chart, first + at))
+        parts += _line(line, x, y, series_class(chart, len(chart.stack.names) + at))
     for at, lane in enumerate(chart.lanes):
-        parts += _lane(lane, x, plot_end + LIMITS.lane * at)
+        parts += _lane(lane, x, plot_end + LANE * at)
     if chart.marker is not None:
         parts += _marker(chart.marker, x, paper.top, plot_end)
     return "\n".join([*parts, "</svg>", ""])
@@ -433,19 +417,19 @@ def draw_lines(title: str, x_label: str, y_label: str, lines: Mapping[str, Seque
 
 def series_class(chart: Chart, at: int) -> str:
     """The class that colours the name at that place in the legend; colours go round, quiet names take none."""
-    quiet = [name in chart.stack.quiet for name in chart.stack.names] if chart.stack else []
+    quiet = [name in chart.stack.quiet for name in chart.stack.names]
     quiet += [line.look is Look.QUIET for line in chart.lines]
     if quiet[at]:
         return "quiet"
     place = at - sum(quiet[:at])
     dashed = at >= len(quiet) - len(chart.lines) and chart.lines[at - len(quiet)].look is Look.DASHED
-    return f"s{place % LIMITS.colours + 1}" + (" dashed" if place >= LIMITS.colours or dashed else "")
+    return f"s{place % COLOURS + 1}" + (" dashed" if place >= COLOURS or dashed else "")
 
 
 def key(chart: Chart, at: int) -> str:
     """A small drawing of how the name at that place in the legend is shown."""
     kind = series_class(chart, at)
-    if chart.stack and at < len(chart.stack.names):
+    if at < len(chart.stack.names):
         drawn = f'<rect x="5" y="1" width="12" height="12" rx="2" class="bar {kind}"/>'
     else:
         drawn = f'<line x1="1" x2="21" y1="7" y2="7" class="line {kind}"/>'
@@ -455,7 +439,7 @@ def key(chart: Chart, at: int) -> str:
 def _all_x(chart: Chart) -> Iterator[float]:
     for line in chart.lines:
         yield from (point.x for point in line.points)
-    for column in chart.stack.columns if chart.stack else ():
+    for column in chart.stack.columns:
         yield from (column.start, column.end)
     for lane in chart.lanes:
         yield from (event.x for event in lane.events)
@@ -467,7 +451,7 @@ def _all_y(chart: Chart) -> Iterator[float]:
     for line in chart.lines:
         for point in line.points:
             yield from (value for value in (point.y, point.low, point.high) if value is not None)
-    for column in chart.stack.columns if chart.stack else ():
+    for column in chart.stack.columns:
         yield from (0.0, math.fsum(column.values))
 
 
@@ -507,7 +491,7 @@ def _line(line: Line, x: Scale, y: Scale, kind: str) -> Iterator[str]:
             yield from _band(run, x, y, kind)
         path = " ".join(f"{left:.1f},{top:.1f}" for left, top in places)
         yield f'<polyline points="{path}" class="line {kind}"/>'
-        if (len(line.points) <= LIMITS.max_dots and line.look is Look.SOLID) or len(run) == 1:
+        if (len(line.points) <= 24 and line.look is Look.SOLID) or len(run) == 1:  # more dots would hide it
             yield from (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" class="mark {kind}"/>' for a, b in places)
         if line.spread is Spread.BARS:
             yield from _error_bars(run, x, y, kind)
@@ -546,8 +530,8 @@ def _error_bars(run: Sequence[ChartPoint], x: Scale, y: Scale, kind: str) -> Ite
             yield f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{high:.1f}" class="line error {kind}"/>'
 
 
-def _bars(stack: Stack, x: Scale, y: Scale, chart: Chart) -> Iterator[str]:
-    for column in stack.columns:
+def _bars(chart: Chart, x: Scale, y: Scale) -> Iterator[str]:
+    for column in chart.stack.columns:
         left, right = x.place(column.start), x.place(column.end)
         gap = min(1.0, (right - left) / 5)
         below = 0.0
@@ -556,14 +540,14 @@ def _bars(stack: Stack, x: Scale, y: Scale, chart: Chart) -> Iterator[str]:
             if value > 0:
                 low, high = y.place(below), y.place(below + value)
                 below += value
-                text = f"{stack.names[at]}: {chart.y.text(value)}{so_far}, {chart.x.text(column.start)}"
+                text = f"{chart.stack.names[at]}: {chart.y.text(value)}{so_far}, {chart.x.text(column.start)}"
                 size = f'width="{right - left - gap:.1f}" height="{low - high:.1f}"'
                 place = f'<rect x="{left:.1f}" y="{high:.1f}" {size} class="bar {series_class(chart, at)}{part}">'
                 yield f"{place}<title>{escape(text)}</title></rect>"
 
 
 def _lane(lane: Lane, x: Scale, top: float) -> Iterator[str]:
-    foot = top + LIMITS.lane
+    foot = top + LANE
     yield f'<text x="{x.start - 8}" y="{foot - 6:.1f}" text-anchor="end">{escape(lane.name)}</text>'
     for event in lane.events:
         at, strong = x.place(event.x), " strong" if event.strong else ""

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -32,20 +31,18 @@ from crawld.model.url import host_of, identity
 from crawld.model.why import LASTING, Reason, Why, most_decisive_first
 from crawld.pages.page_set import PageSet
 from crawld.read.page.rules import DigestRules
-from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
+from crawld.show.actions import BANDWIDTH, PAUSED, Control, Refreshed, Reload, Steered
 from crawld.show.forecasts import Forecasts
 from crawld.show.report import Explanation, ForecastReport, RobotsUnavailable, Status, StoreStatus
 from crawld.store.pages import Adoption
+from crawld.store.store import SqlStore
 
 log = logging.getLogger("crawld")
-BANDWIDTH, PAUSED = "bandwidth", "paused"
 OWN_WAITS = frozenset({Why.GONE, Why.FAILING, Why.MIN_INTERVAL})
 """Waits of a page that a request for it now skips."""
-KEPT_SECONDS = 5.0
-"""For which an answer waits until what was steered is written."""
 
 
-class Steering:
+class Steering(Control):
     """The `Control` of a daemon."""
 
     def __init__(
@@ -57,10 +54,10 @@ class Steering:
         hooks: Callable[[], Sequence[HookStanding]],
         reload: Callable[[bool], Awaitable[Reload]],
     ) -> None:
+        super().__init__(crawler.store, crawler.clock, rules)
+        self._store: SqlStore = crawler.store
         self._crawler, self._scheduler, self._gate = crawler, crawler.scheduler, crawler.gate
-        self._pages, self._page_set, self._store, self._clock = crawler.pages, page_set, crawler.store, crawler.clock
-        self._forecasts, self._rules = forecasts, rules
-        self.actions = Actions(self, crawler.store, crawler.clock)
+        self._pages, self._page_set, self._forecasts = crawler.pages, page_set, forecasts
         self._rate = crawler.status.bandwidth
         self._paused = False
         self._hooks, self._reload = hooks, reload
@@ -86,7 +83,7 @@ class Steering:
 
     async def restore_marks(self) -> None:
         """Take over what operators have marked, as it is kept."""
-        self._rules.change_marks(parse_marks(await self._store.setting(MARKS)))
+        self._rules.change_marks(await super().marks())
 
     async def status(self) -> Status:
         """Returns what the daemon is doing now."""
@@ -160,13 +157,13 @@ class Steering:
         """Let so many requests a second leave from the next slot on."""
         self._rate = rate
         self._apply()
-        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
+        await super().change_bandwidth(rate)
 
     async def pause(self, *, paused: bool) -> None:
         """Pause, or go on."""
         self._paused = paused
         self._apply()
-        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
+        await super().pause(paused=paused)
 
     def _apply(self) -> None:
         self._crawler.change_bandwidth(0.0 if self._paused else self._rate)
@@ -186,7 +183,7 @@ class Steering:
         if not self._store.healthy:
             return False
         try:
-            async with asyncio.timeout(KEPT_SECONDS):
+            async with asyncio.timeout(5.0):
                 await self._store.flush()
         except TimeoutError:
             return False
@@ -199,14 +196,6 @@ class Steering:
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
         """Retire pages, whatever listed them."""
         return await self._page_set.retire(urls, now=self._clock.now(), keep_out=keep_out)
-
-    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
-        """Keep these pages out no longer."""
-        return await self._store.readmit(urls)
-
-    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Returns who listed these pages, by URL."""
-        return await self._store.origins(urls)
 
     async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
         """Ask for pages before all others; what became of them after so many seconds at the most."""
@@ -246,11 +235,7 @@ class Steering:
     async def change_marks(self, marks: Sequence[Mark]) -> None:
         """Compare pages without these parts, from the next crawl on."""
         self._rules.change_marks(marks)
-        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
-
-    def rule_of(self, url: str) -> Mapping[str, Any]:
-        """Returns what of a page counts as a change by the settings."""
-        return rule_document(self._rules, url)
+        await super().change_marks(marks)
 
     async def explain(self, page_id: int) -> Explanation | None:
         """Returns what is held in memory of a page and why it is not crawled just now; None if it is not here."""

@@ -12,7 +12,7 @@ from crawld.choose.frontier import Scan
 from crawld.choose.host_gate import HostGate, HostLimits
 from crawld.choose.page_table import Intervals
 from crawld.choose.sample import Believed
-from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.choose.scheduler import Scheduler
 from crawld.choose.valuation import Valuation
 from crawld.model.errors import InputError
 from crawld.model.estimate import AgeCurve
@@ -20,26 +20,10 @@ from crawld.model.fetched import Use
 from crawld.model.host import HostState
 from crawld.model.units import format_rate
 from crawld.model.web import Clock
+from crawld.pages.page_set import arrivals_of
 from crawld.pages.status import Counters, FreshnessNow
 from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, SlowHost, share
 from crawld.store.restoring import StoredPages
-
-
-@dataclass(frozen=True)
-class ForecastsLimits:
-    """Numbers that bound and tune this module."""
-
-    kept_seconds: float = 60.0
-    """For which one sample of the pages serves: estimates move slowly."""
-    few_requests: int = 1_000
-    """With fewer the share of pages is not measured yet: robots.txt comes first everywhere."""
-    max_rates: int = 100
-    tenth: float = 1.1
-    max_hosts: int = 10
-    """Hosts named one by one."""
-
-
-LIMITS = ForecastsLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +46,13 @@ class StoredScheduler:
         self._valuation = require_values(terms.valuation)
         self.gate = HostGate(terms.limits)
         self.scheduler = Scheduler(Scan(self._valuation, self.gate, terms.intervals))
-        for name in dict.fromkeys(stored.hosts):
-            self.gate.host_of_pages(name)  # first, because of the others the gate keeps only so many
+        # These first: of hosts without pages the gate keeps only so many.
+        index = {name: self.gate.host_of_pages(name) for name in dict.fromkeys(stored.hosts)}
         for state in hosts:
             self.gate.restore(state)
-        self._put_in(stored)
+        hosts_of = np.array([index[name] for name in stored.hosts], dtype=np.int64)
+        never = np.isnan(stored.last_success) & (stored.failures > 0)
+        self.scheduler.add(arrivals_of(stored, hosts_of, np.where(never, np.inf, -np.inf)))
         for host, curve in curves.items():
             self.scheduler.set_age_curve(self.gate.host(host), curve)
 
@@ -83,28 +69,6 @@ class StoredScheduler:
         fresh = self.scheduler.predicted_freshness(now)
         whole = PartForecast(forecast, part) if 0 < part < 1 else forecast
         return forecast_report(whole, bandwidth, rates, self.gate.name, fresh)
-
-    def _put_in(self, stored: StoredPages) -> None:
-        index = {name: self.gate.host_of_pages(name) for name in set(stored.hosts)}
-        with np.errstate(invalid="ignore"):
-            alpha = stored.shape / stored.rate
-        never = np.isnan(stored.last_success) & (stored.failures > 0)
-        self.scheduler.add(
-            Arrivals(
-                ids=stored.ids,
-                hosts=np.array([index[name] for name in stored.hosts], dtype=np.int64),
-                importance=stored.importance,
-                last=stored.last_success,
-                signals=stored.signals,
-                alpha=alpha,
-                shape=stored.shape,
-                kappa=stored.kappa,
-                gamma=stored.gamma,
-                mixed=stored.mixed,
-                not_before=np.where(never, np.inf, -np.inf),
-                gone=stored.gone,
-            )
-        )
 
 
 def forecast_report(
@@ -125,7 +89,7 @@ def forecast_report(
     )
     if not forecast.pages:
         return report
-    here, tenth = forecast.at(bandwidth), forecast.at(LIMITS.tenth * bandwidth)
+    here, tenth = forecast.at(bandwidth), forecast.at(1.1 * bandwidth)
     rates = [*others] or [share * bandwidth for share in (0.25, 0.5, 2.0, 4.0)]
     points = {rate: forecast.at(rate) for rate in rates if rate not in (bandwidth, tenth.bandwidth)}
     points |= {point.bandwidth: point for point in (here, tenth)}
@@ -148,7 +112,7 @@ def _told(point: Point, name: Callable[[int], str]) -> ForecastPoint:
         given_up=point.given_up,
         limited_hosts=len(point.limited),
         lost_to_politeness=sum(host.costs for host in point.limited),
-        hosts=[SlowHost(**asdict(host) | {"host": name(host.host)}) for host in point.limited[: LIMITS.max_hosts]],
+        hosts=[SlowHost(**asdict(host) | {"host": name(host.host)}) for host in point.limited[:10]],
     )
 
 
@@ -166,6 +130,10 @@ def headline(here: Point, tenth: Point, fresh_now: float | None) -> str:
 
 VISITS = frozenset({Use.PAGE, Use.AUDIT, Use.REDIRECT, Use.SECOND_LOOK, Use.CHECK})
 """Uses of requests that are part of a visit to a page."""
+
+
+MAX_RATES = 100
+"""Of one forecast."""
 
 
 class Forecasts:
@@ -188,8 +156,8 @@ class Forecasts:
 
     async def report(self, bandwidth: float, others: Sequence[float], poll_share: float) -> ForecastReport:
         """Returns what that bandwidth and others buy; polls take `poll_share` of it while nothing is measured."""
-        if len(others) > LIMITS.max_rates:
-            raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {LIMITS.max_rates}")
+        if len(others) > MAX_RATES:
+            raise InputError(f"{len(others)} rates are too many for one forecast: ask for at most {MAX_RATES}")
         valuation = require_values(self._valuation)
         async with self._one_at_a_time:
             share = page_share(self._status.by_purpose(), poll_share)
@@ -199,7 +167,7 @@ class Forecasts:
     async def _forecast(self, valuation: Valuation, share: float) -> Forecast:
         """A forecast of the last minute."""
         monotonic = self._clock.monotonic()
-        if self._made is None or monotonic - self._made[0] > LIMITS.kept_seconds:
+        if self._made is None or monotonic - self._made[0] > 60.0:  # estimates move slowly
             believed = self._scheduler.believed(self._clock.now())
             self._made = monotonic, await asyncio.to_thread(self._make, valuation, share, believed)
         return self._made[1]
@@ -219,6 +187,6 @@ def require_values(valuation: Valuation | None) -> Valuation:
 def page_share(spent: Mapping[str, int], poll_share: float) -> float:
     """The part of all requests that visits to pages take, as measured, or what polls leave of it."""
     total = sum(spent.values())
-    if total < LIMITS.few_requests:
+    if total < 1_000:  # robots.txt comes first everywhere
         return 1.0 - poll_share
     return sum(spent.get(use.value, 0) for use in VISITS) / total

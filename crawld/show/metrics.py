@@ -7,31 +7,22 @@ event loop or a little at a time. So a scrape costs the event loop a few millise
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from crawld import __version__
 from crawld.crawl.loop import Crawler
 from crawld.model.fetched import TURNED_AWAY
-from crawld.model.metrics import Distribution, Family, FamilyKind, Figures, HookStanding
+from crawld.model.metrics import HookStanding
 from crawld.model.web import Clock
 from crawld.pages.status import FreshnessNow
 from crawld.store.read_model import SqlReadModel
-
-
-@dataclass(frozen=True)
-class MetricsLimits:
-    """Numbers that bound and tune this module."""
-
-    look_seconds: float = 0.1
-    costly_seconds: float = 60.0
-    """For which what is costly counts as new."""
-    hosts_at_once: int = 500
-
-
-LIMITS = MetricsLimits()
-
 
 BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -47,7 +38,7 @@ class LoopLag:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            due = self._clock.monotonic() + LIMITS.look_seconds
+            due = self._clock.monotonic() + 0.1
             await self._clock.sleep_until(due)
             self.note(max(0.0, self._clock.monotonic() - due))
 
@@ -56,16 +47,13 @@ class LoopLag:
         self._counts[sum(lag > bound for bound in BOUNDS)] += 1
         self.seconds += lag
 
-    def at_most(self) -> list[tuple[float, int]]:
+    def buckets(self) -> list[tuple[str, float]]:
         """Returns how many looks were at most so late, by bound."""
-        found, total = [], 0
-        for bound, count in zip((*BOUNDS, float("inf")), self._counts, strict=True):
-            total += count
-            found.append((bound, total))
-        return found
+        bounds = (*map(repr, BOUNDS), "+Inf")
+        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
 
 
-COUNTER, GAUGE = FamilyKind.COUNTER, FamilyKind.GAUGE
+COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +82,13 @@ class DaemonMetrics:
     _costly_at: float = 0.0
     _one: asyncio.Lock | None = None
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> list[Metric]:
         """The figures as they are now."""
         costly = await self._costly_figures()
-        families = [*self._spending(), *self._standing(costly), *self._behind(costly), *self._hooks()]
         late = "How late the event loop was woken, looked at ten times a second."
-        lag = Distribution("crawld_event_loop_lag_seconds", late, self.lag.at_most(), self.lag.seconds)
-        return Figures(families, [lag])
+        lag = HistogramMetricFamily("crawld_event_loop_lag_seconds", late)
+        lag.add_metric([], self.lag.buckets(), self.lag.seconds)
+        return [*self._spending(), *self._standing(costly), *self._behind(costly), *self._hooks(), lag]
 
     def forget_costly(self) -> None:
         """Find everything out anew at the next scrape."""
@@ -111,7 +99,7 @@ class DaemonMetrics:
         self._one = self._one or asyncio.Lock()
         async with self._one:
             now = self.crawler.clock.monotonic()
-            if self._costly is None or now - self._costly_at >= LIMITS.costly_seconds:
+            if self._costly is None or now - self._costly_at >= 60.0:
                 hosts = await self._count_hosts()
                 lines = await self.read.calibration()
                 crawls = sum(line.crawls for line in lines)
@@ -132,11 +120,11 @@ class DaemonMetrics:
             state = gate.export(host)
             if (state.blocked or state.blocked_until > now) and self.crawler.pages.on_host(state.name):
                 found["blocked" if state.blocked else "asked_to_wait" if state.asked_until > now else "backoff"] += 1
-            if at % LIMITS.hosts_at_once == 0:
+            if at % 500 == 0:
                 await asyncio.sleep(0)
         return found
 
-    def _spending(self) -> list[Family]:
+    def _spending(self) -> list[Metric]:
         """Returns what slots and requests came to."""
         status = self.crawler.status
         served = "Slots that a request left in."
@@ -156,7 +144,7 @@ class DaemonMetrics:
             _one("crawld_internal_errors", COUNTER, "Crawls that ended in an error of crawld itself.", status.faults),
         ]
 
-    def _standing(self, costly: Costly) -> list[Family]:
+    def _standing(self, costly: Costly) -> list[Metric]:
         """Returns how things stand."""
         status, chooser = self.crawler.status, self.crawler.scheduler.chooser
         slots = self.crawler.slots.report(self.crawler.clock.monotonic())
@@ -193,7 +181,7 @@ class DaemonMetrics:
             counts[trouble.value] += pages
         return counts
 
-    def _behind(self, costly: Costly) -> list[Family]:
+    def _behind(self, costly: Costly) -> list[Metric]:
         """Returns how far what follows a crawl is behind it, and what the store holds."""
         gap = "Mean distance of seen from predicted freshness, over tenths of the prediction."
         learner = "Seconds since the learner had learnt from every crawl."
@@ -209,7 +197,7 @@ class DaemonMetrics:
             _one("crawld_disk_free_bytes", GAUGE, "Free space where the SQLite database is.", costly.free_bytes),
         ]
 
-    def _hooks(self) -> list[Family]:
+    def _hooks(self) -> list[Metric]:
         """Returns what waits for hooks, and what became of the rest; hooks are those of the settings."""
         hooks, now = self.hooks(), self.crawler.clock.now()
         waiting = {hook.name: hook.waiting for hook in hooks}
@@ -227,12 +215,40 @@ class DaemonMetrics:
         ]
 
 
-def _one(name: str, kind: FamilyKind, meaning: str, value: float | None) -> Family:
+Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+
+def _one(name: str, kind: Kind, meaning: str, value: float | None) -> Metric:
     """A family of one figure."""
-    return Family(name, kind, meaning, {(): value})
+    return _many(name, kind, meaning, {(): value})
 
 
-def _many(name: str, kind: FamilyKind, meaning: str, values: Mapping[Any, float | None], *labels: str) -> Family:
-    """A family of figures by one label or several."""
+def _many(name: str, kind: Kind, meaning: str, values: Mapping[Any, float | None], *labels: str) -> Metric:
+    """A family of figures by one label or several, whose values are few; those not known are left out.
+
+    A counter's name has no `_total` here.
+    """
+    found = kind(name, meaning, labels=labels)
     samples = {key if isinstance(key, tuple) else (key,): value for key, value in values.items()}
-    return Family(name, kind, meaning, samples, labels)
+    for given, value in sorted(samples.items()):
+        if value is not None:
+            found.add_metric(given, value)
+    return found
+
+
+class _Collected(Collector):
+    """Figures that were collected already, for the library to write down."""
+
+    def __init__(self, figures: Sequence[Metric]) -> None:
+        self._figures = figures
+
+    def collect(self) -> Sequence[Metric]:
+        """Every family."""
+        return self._figures
+
+
+def exposition(figures: Sequence[Metric]) -> bytes:
+    """The figures in Prometheus's text format; there is no global registry."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(figures))
+    return generate_latest(registry)

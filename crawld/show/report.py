@@ -20,7 +20,7 @@ from crawld.model.signal import Source
 from crawld.model.units import format_date, format_duration, format_moment, format_number, format_rate, unit_of
 from crawld.model.units import many as _many
 from crawld.model.why import IDLE, ToldReason, Why
-from crawld.store.views import AuditFigures, FollowedLine
+from crawld.store.views import AuditFigures, FollowedLine, Linked
 
 
 @dataclass(frozen=True)
@@ -354,22 +354,16 @@ def _long_ago(summary: Summary, daemon: Status, now: float) -> bool:
 
 def _hosts(summary: Summary, now: float) -> Iterator[TroubleReport]:
     hosts = summary.hosts_in_trouble if summary.daemon is None else summary.daemon.hosts
-    if (backoff := hosts.backoff).count:
-        worst = backoff.worst[0]
-        until = format_moment(worst.until, now)
-        named = _named(worst.host, f"{_many(worst.pages, 'page')}, until {until}", backoff.count)
-        yield TroubleReport("host_backoff", f"{_many(backoff.count, 'host')} in back-off: {named}")
-    if (asked := hosts.asked_to_wait).count:
-        worst = asked.worst[0]
-        until = format_moment(worst.until, now)
-        named = _named(worst.host, f"{_many(worst.pages, 'page')}, until {until}", asked.count)
-        yield TroubleReport(
-            "host_asked_to_wait", f"{_many(asked.count, 'host')} asked us to wait (Retry-After): {named}"
-        )
-    if (blocked := hosts.blocked).count:
-        worst = blocked.worst[0]
-        named = _named(worst.host, _many(worst.pages, "page"), blocked.count)
-        yield TroubleReport("host_blocked", f"{_many(blocked.count, 'host')} blocked by the operator: {named}")
+    for kind, what, found in (
+        ("host_backoff", "in back-off", hosts.backoff),
+        ("host_asked_to_wait", "asked us to wait (Retry-After)", hosts.asked_to_wait),
+        ("host_blocked", "blocked by the operator", hosts.blocked),
+    ):
+        if found.count:
+            worst = found.worst[0]
+            until = "" if found is hosts.blocked else f", until {format_moment(worst.until, now)}"
+            named = _named(worst.host, f"{_many(worst.pages, 'page')}{until}", found.count)
+            yield TroubleReport(kind, f"{_many(found.count, 'host')} {what}: {named}")
     robots = RobotsUnavailable() if summary.daemon is None else summary.daemon.robots_unavailable
     if robots.count:
         failure = robots.worst[0]
@@ -437,6 +431,18 @@ def idle(daemon: Status) -> str:
     why = Why(next(iter(slots.idle_because)))
     limits = why in {Why.HOST_BUSY, Why.MIN_INTERVAL, Why.ROBOTS_UNKNOWN, Why.CRAWLING}
     return f"{idle_share}: {slots.bottleneck if limits and slots.bottleneck else IDLE[why]}"
+
+
+def uses_in_words(usage: Mapping[str, Any]) -> str:
+    """Returns what a page may be used for, as its site says."""
+    uses = [f"{use}: {usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train")]
+    return ", ".join([*uses, *(name for name in ("noarchive", "nosnippet") if usage[name])])
+
+
+def linkers_in_words(linked: Linked) -> str:
+    """Returns which pages link to a page: some by name, and how many others."""
+    others = linked.count - len(linked.sources)
+    return ", ".join([*linked.sources, *([f"{others} others"] if others > 0 else [])]) or "no page"
 
 
 NOTHING = "–"

@@ -33,7 +33,6 @@ from aiohttp.typedefs import Middleware
 from crawld.fetch.signing import DIRECTORY_PATH
 from crawld.model.errors import CrawldError, StoreError
 from crawld.model.usage import PageUse
-from crawld.show.actions import Control
 from crawld.show.api.listener import PROOF
 
 
@@ -93,7 +92,6 @@ LIMITS = AccessLimits()
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-CONTROL = web.AppKey("control", Control)
 
 
 @web.middleware
@@ -470,7 +468,6 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
 PORT = re.compile(r":\d{1,5}$")
 
 
-FEED = "/v1/feed"
 LOGIN = "/login"
 """Where a browser that brings a code gets its cookie."""
 
@@ -580,7 +577,7 @@ class Access:
         return hmac.new(self.token.encode(), b"a reader of the feed", "sha256").hexdigest()
 
     def _opens_feed(self, request: web.Request) -> bool:
-        given = request.query.get("key", "") if request.path == FEED else ""
+        given = request.query.get("key", "") if request.path == "/v1/feed" else ""
         return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.feed_key.encode())
 
     @property
@@ -617,7 +614,7 @@ class Access:
 
 
 def _cookie_name(request: web.Request) -> str:
-    """By the port: browsers send a host's cookies to all of its ports."""
+    """The name of the cookie, by the port: browsers send a host's cookies to all of its ports."""
     found = None if request.transport is None else request.transport.get_extra_info("sockname")
     return f"crawld-{found[1]}" if isinstance(found, tuple) else "crawld"
 

@@ -2,116 +2,38 @@
 
 import asyncio
 import errno
-import json
 import os
 import socket
 import stat
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from crawld.model.access import shared_with_group, socket_path
 from crawld.model.errors import InputError, StoreError
-from crawld.model.page import Wanted, check_importance
-from crawld.model.url import normalise
-from crawld.show.api import reading, steering
-from crawld.show.api.access import CONTROL, Handler, actor_of, errors_are_sentences, read_body
-from crawld.show.api.endpoints import PARTS, EndpointParts
-from crawld.show.api.listener import LISTENER, PROOF, Listener, vouch
-from crawld.show.api.metrics import add_metrics
-from crawld.show.api.models import AskCopy, AskForecast, SetHost
-from crawld.show.api.routes import add_v1, versioned
-from crawld.store.settings import Action
-
-
-@dataclass(frozen=True)
-class AppLimits:
-    """Numbers that bound and tune this module."""
-
-    control_bytes: int = 2**20
-    """Of a request's body: what is parsed in one go stops the loop for some 10 ms at the most."""
-    max_urls: int = 5_000
-    """Of a request: taken over in one go, and more than a body of the size above usually holds."""
-    max_undone: int = 100
-    """Pages of a request of the command line that can be undone: of a list of a million, what undoes it is not kept."""
-    backlog: int = 1_024
-    """Connections that the system keeps until they are looked at: many readers may come at once."""
-    urls_at_once: int = 200
-    """Addresses read before others get their turn: some 5 ms."""
-
-
-LIMITS = AppLimits()
+from crawld.show.api.access import Handler, actor_of, errors_are_sentences
+from crawld.show.api.commands import answer
+from crawld.show.api.endpoints import PARTS, EndpointParts, read_json
+from crawld.show.api.listener import BACKLOG, LISTENER, PROOF, Listener, answering, vouch
+from crawld.show.api.models import AskCopy
+from crawld.show.api.routes import add_v1, metrics, versioned
 
 
 async def _body(request: web.Request) -> dict[str, object]:
-    try:
-        given = json.loads(await read_body(request, LIMITS.control_bytes) or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"the request's body is not JSON: {error}") from None
+    given = await read_json(request)
     if not isinstance(given, dict):
         raise InputError("the request's body must be a JSON object")
     return given
 
 
-async def _act(request: web.Request, verb: str, **what: object) -> Action:
-    return await request.app[CONTROL].actions.act(actor_of(request), verb, what)
-
-
-async def _host(request: web.Request) -> web.Response:
-    asked = SetHost.read(await _body(request) | {"host": request.match_info["name"]})
-    return web.json_response(asdict(await steering.host(request, asked)))
-
-
-async def _wanted(body: dict[str, object]) -> list[Wanted]:
-    given = body.get("urls")
-    if not isinstance(given, list):
-        raise InputError('give {"urls": ["https://…", …]}')
-    if len(given) > LIMITS.max_urls:
-        raise InputError(f"{len(given)} URLs are too many for one request: send at most {LIMITS.max_urls} at a time")
-    pages = []
-    for number, item in enumerate(given):
-        if number % LIMITS.urls_at_once == 0:
-            await asyncio.sleep(0)
-        url, importance = (item.get("url"), item.get("importance", 1.0)) if isinstance(item, dict) else (item, 1.0)
-        if not isinstance(url, str):
-            raise InputError(f"{item!r} is not a URL, nor an object with a url")
-        pages.append(Wanted(normalise(url), check_importance(importance)))
-    return pages
-
-
-async def _add(request: web.Request) -> web.Response:
-    wanted = [(page.url, page.importance) for page in await _wanted(await _body(request))]
-    adoption = (await _act(request, "add", wanted=wanted, undoable=len(wanted) <= LIMITS.max_undone)).result
-    return web.json_response(
-        {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
-    )
-
-
-async def _remove(request: web.Request) -> web.Response:
-    """Remove pages, and say who listed them, who brings them back unless they are kept out."""
-    given = await _body(request)
-    urls, keep_out = [page.url for page in await _wanted(given)], given.get("keep_out", False)
-    if not isinstance(keep_out, bool):
-        raise InputError("`keep_out` must be true or false")
-    done = await _act(request, "remove", urls=urls, keep_out=keep_out, undoable=len(urls) <= LIMITS.max_undone)
-    origins = await request.app[CONTROL].origins(done.result)
-    return web.json_response({"removed": done.result, "origins": dict(origins)})
-
-
-async def _readmit(request: web.Request) -> web.Response:
-    urls = [page.url for page in await _wanted(await _body(request))]
-    return web.json_response({"readmitted": list(await request.app[CONTROL].readmit_pages(urls))})
-
-
-async def _explain(request: web.Request) -> web.Response:
-    given = request.query.get("id", "")
-    if not given.isdecimal():
-        raise InputError("give ?id=…, the number of a page")
-    found = await request.app[CONTROL].explain(int(given))
-    return web.json_response(found.document()) if found else web.json_response({"error": "no such page"}, status=404)
+async def _command(request: web.Request) -> web.Response:
+    body = {} if request.method == "GET" else await _body(request)
+    asked, control = urlsplit(str(request.rel_url)), request.app[PARTS].control
+    return web.json_response(await answer(control, actor_of(request), request.method, asked, body))
 
 
 async def _freshen(request: web.Request) -> web.Response:
@@ -119,28 +41,6 @@ async def _freshen(request: web.Request) -> web.Response:
     asked = AskCopy.read(await _body(request))
     found = await request.app[PARTS].fresh.freshen(asked.url, asked.min_freshness, asked.wait)
     return web.json_response(asdict(found))
-
-
-async def _forecast(request: web.Request) -> web.Response:
-    asked = AskForecast(bandwidth=",".join(request.query.getall("bandwidth", [])))
-    return web.json_response((await reading.forecast(request, asked)).document())
-
-
-async def _reload(request: web.Request) -> web.Response:
-    retire = (await _body(request)).get("retire", False)
-    if not isinstance(retire, bool):
-        raise InputError("`retire` must be true or false")
-    result = await request.app[CONTROL].reload(retire=retire)
-    if result.refused is not None:
-        return web.json_response({"error": result.sentence}, status=409)
-    return web.json_response(
-        {
-            "reloaded": result.sentence,
-            "applied": list(result.applied),
-            "waiting": list(result.waiting),
-            "list": None if result.listed is None else asdict(result.listed),
-        }
-    )
 
 
 def _refuse_while(starting: Callable[[], str | None]) -> Middleware:
@@ -160,24 +60,24 @@ def control_app(
 ) -> web.Application:
     """The routes over a daemon's control, and version 1 of the API."""
     app = web.Application(middlewares=[errors_are_sentences, _refuse_while(starting)])
-    app[CONTROL], app[LISTENER] = parts.control, listener
+    app[LISTENER] = listener
     add_v1(app, parts)
-    add_metrics(app, parts.metrics)
     app.add_routes(
         [
             web.get("/status", versioned("GET", "/v1/status")),
+            web.get("/metrics", metrics),
             web.get(PROOF, vouch),
             web.put("/bandwidth", versioned("POST", "/v1/bandwidth")),
             web.post("/pause", versioned("POST", "/v1/pause")),
             web.post("/resume", versioned("POST", "/v1/resume")),
-            web.put("/hosts/{name}", _host),
-            web.post("/urls", _add),
-            web.delete("/urls", _remove),
-            web.post("/urls/readmit", _readmit),
-            web.get("/explain", _explain),
+            web.put("/hosts/{name}", _command),
+            web.post("/urls", _command),
+            web.delete("/urls", _command),
+            web.post("/urls/readmit", _command),
+            web.get("/explain", _command),
             web.post("/freshen", _freshen),
-            web.get("/forecast", _forecast),
-            web.post("/reload", _reload),
+            web.get("/forecast", _command),
+            web.post("/reload", _command),
         ]
     )
     return app
@@ -240,23 +140,18 @@ class ControlServer:
 
     async def run(self) -> None:
         """Open the socket and answer; the socket goes when we go."""
-        app = control_app(self._parts, self._listener, self._starting)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False)
-        await runner.setup()
-        assert runner.server is not None  # noqa: S101 - made by setup
-        make, loop = runner.server, asyncio.get_running_loop()
-        inode = None
+        loop, inode = asyncio.get_running_loop(), None
         try:
-            sock = unix_socket(self.path)
-            inode = self.path.lstat().st_ino
-            server = await loop.create_server(make, sock=sock, start_serving=False, backlog=LIMITS.backlog)
-            try:
-                await server.start_serving()  # it may be cancelled when it already listens
-                self._listener.control_is_open()
-                await asyncio.Event().wait()
-            finally:
-                server.close()
+            async with answering(control_app(self._parts, self._listener, self._starting)) as make:
+                sock = unix_socket(self.path)
+                inode = self.path.lstat().st_ino
+                server = await loop.create_server(make, sock=sock, start_serving=False, backlog=BACKLOG)
+                try:
+                    await server.start_serving()  # it may be cancelled when it already listens
+                    self._listener.control_is_open()
+                    await asyncio.Event().wait()
+                finally:
+                    server.close()
         finally:
-            await runner.cleanup()
             if inode is not None:
                 _unlink_own(self.path, inode)

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Self
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Self, get_args, get_type_hints
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -18,12 +18,9 @@ from crawld.show.actions import Control
 from crawld.show.api.access import read_body
 from crawld.show.metrics import DaemonMetrics
 from crawld.show.report import adapter
-from crawld.store.changes import ChangeSignal
+from crawld.store.database import ChangeSignal
 from crawld.store.read_model import SqlReadModel
 from crawld.store.views import Copies
-
-BODY_BYTES = 2**20
-"""Of a request: what is parsed in one go stops the loop for some 10 ms at the most."""
 
 
 class RequestModel(BaseModel):
@@ -68,41 +65,34 @@ class Endpoint:
     summary: str
     handler: Answerer
     asked: type[RequestModel]
-    answer: Any = None
-    media: tuple[str, ...] = ("application/json",)
-    statuses: Mapping[int, str] = field(default_factory=dict)
+    answer: Any
+    media: tuple[str, ...]
+    statuses: Mapping[int, str]
     """Statuses besides 200 and those that every endpoint may answer with."""
+
+    @classmethod
+    def of(
+        cls, method: str, path: str, summary: str, handler: Answerer, *media: str, statuses: Mapping[int, str] = {}
+    ) -> Self:
+        """The row of a handler, whose annotations say what is asked and answered."""
+        _, asked, told = get_type_hints(handler).values()
+        kinds = get_args(told) if isinstance(told, UnionType) else (told,)
+        answer = next((kind for kind in kinds if kind not in {web.Response, web.StreamResponse}), None)
+        return cls(method, path, summary, handler, asked, answer, media or ("application/json",), statuses)
 
     @property
     def reads(self) -> bool:
         """Tells whether it changes nothing."""
         return self.method == "GET"
 
-    @property
-    def streams(self) -> bool:
-        """Tells whether its answer goes on as long as it is read."""
-        return "text/event-stream" in self.media
-
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Check what was asked, answer it, and say it as JSON."""
-        found = await self.handler(request, await self._ask(request))
+        given = _single(request) if self.reads else await read_json(request)
+        found = await self.handler(request, self.asked.read(given))
         if isinstance(found, web.StreamResponse):
             return found
         body = adapter(self.answer).dump_json(adapter(self.answer).validate_python(found))
         return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
-
-    async def _ask(self, request: web.Request) -> RequestModel:
-        return self.asked.read(_single(request) if self.reads else _decoded(await read_body(request, BODY_BYTES)))
-
-
-def add_routes(app: web.Application, endpoints: tuple[Endpoint, ...], parts: EndpointParts) -> None:
-    """Let an application answer the endpoints."""
-    app[PARTS] = parts
-    for endpoint in endpoints:
-        serve = partial(Endpoint.serve, endpoint)
-        app.router.add_route(endpoint.method, endpoint.path, serve)
-        if endpoint.reads and not endpoint.streams:
-            app.router.add_head(endpoint.path, serve)
 
 
 def _single(request: web.Request) -> dict[str, str]:
@@ -113,8 +103,10 @@ def _single(request: web.Request) -> dict[str, str]:
     return query
 
 
-def _decoded(body: bytes) -> object:
+async def read_json(request: web.Request) -> object:
+    """The body of a request, decoded; an empty one is an empty object."""
     try:
-        return json.loads(body or b"{}")
+        # What is parsed in one go stops the loop for some 10 ms at the most.
+        return json.loads(await read_body(request, 2**20) or b"{}")
     except (ValueError, RecursionError) as error:
         raise InputError(f"the request's body is not JSON: {error}") from None

@@ -8,7 +8,10 @@ import asyncio
 import hmac
 import re
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
+from typing import Any
 
 from aiohttp import web
 
@@ -17,7 +20,6 @@ from crawld.show.report import ListenerStatus
 
 PROOF = "/listener"
 """The route of the proof: open at the listener, and with where that is over the control socket."""
-_NONCE = re.compile(r"[0-9a-f]{32,64}")
 
 
 class Listener:
@@ -55,12 +57,27 @@ class Listener:
 
     def proof(self, nonce: str) -> str:
         """Returns what only this process can say to a nonce; InputError unless it is 32 to 64 hexadecimal digits."""
-        if not _NONCE.fullmatch(nonce):
+        if not re.fullmatch("[0-9a-f]{32,64}", nonce):
             raise InputError("give ?nonce=…, 32 to 64 hexadecimal digits")
         return hmac.new(self._secret, nonce.encode(), "sha256").hexdigest()
 
 
 LISTENER = web.AppKey("listener", Listener)
+BACKLOG = 1_024
+"""Connections that the system keeps until they are looked at: many readers may come at once."""
+
+
+@asynccontextmanager
+async def answering(app: web.Application, **bounds: Any) -> AsyncIterator[web.Server]:
+    """Makes what answers connections by an application, which is cleaned up in the end."""
+    # A packed body would be unpacked on the loop.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, auto_decompress=False, **bounds)
+    await runner.setup()
+    assert runner.server is not None  # noqa: S101 - made by setup
+    try:
+        yield runner.server
+    finally:
+        await runner.cleanup()
 
 
 async def prove(request: web.Request) -> web.Response:

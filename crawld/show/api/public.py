@@ -17,7 +17,6 @@ from aiohttp.typedefs import Middleware
 from crawld.crawl.pushes import Pushes
 from crawld.model.errors import InputError, StoreError
 from crawld.show.api.access import (
-    CONTROL,
     LOGIN,
     Access,
     Connection,
@@ -30,11 +29,10 @@ from crawld.show.api.access import (
     read_body,
 )
 from crawld.show.api.copies import copy, place_among
-from crawld.show.api.endpoints import EndpointParts
-from crawld.show.api.listener import LISTENER, PROOF, Listener, prove
-from crawld.show.api.metrics import add_metrics
+from crawld.show.api.endpoints import PARTS, EndpointParts
+from crawld.show.api.listener import BACKLOG, LISTENER, PROOF, Listener, answering, prove
 from crawld.show.api.models import AskCopy
-from crawld.show.api.routes import add_v1, versioned
+from crawld.show.api.routes import add_v1, metrics, versioned
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,6 @@ class PublicLimits:
     max_header: int = 4_096
     max_headers: int = 64
     """Of a request: an address in a query takes 6,000 characters at the most, and no client sends more headers."""
-    backlog: int = 1_024
-    """Connections that the system keeps until they are looked at: many readers may come at once."""
 
 
 LIMITS = PublicLimits()
@@ -109,7 +105,7 @@ async def _copy(request: web.Request) -> web.StreamResponse:
 
 
 async def _health(request: web.Request) -> web.Response:
-    well = request.app[CONTROL].healthy()
+    well = request.app[PARTS].control.healthy()
     return web.Response(text="ok" if well else "not ok", status=200 if well else 503)
 
 
@@ -129,12 +125,12 @@ def public_app(
     """The routes. `outer` come before every other middleware."""
     guard = guarded_by(access, Strangers(time.monotonic))
     app = web.Application(middlewares=[*outer, errors_are_sentences, guard])
-    app[INBOX], app[CONTROL], app[LISTENER] = inbox, parts.control, listener
+    app[INBOX], app[LISTENER] = inbox, listener
     app[READING] = asyncio.Semaphore(LIMITS.max_bodies)
     add_v1(app, parts)
-    add_metrics(app, parts.metrics)
     app.add_routes(
         [
+            web.get("/metrics", metrics),
             web.get("/healthz", _health),
             web.get(PROOF, prove),
             web.get(LOGIN, partial(log_in, access)),
@@ -160,37 +156,30 @@ class PublicServer:
     async def run(self) -> None:
         """Listen and answer."""
         connections = Connections.by_files(time.monotonic, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        runner = web.AppRunner(
-            self._app(connections.note),
-            access_log=None,
-            shutdown_timeout=1.0,
-            lingering_time=0.2,
-            logger=log,
-            read_bufsize=LIMITS.receive_bytes,
-            max_line_size=LIMITS.max_line,
-            max_field_size=LIMITS.max_header,
-            max_headers=LIMITS.max_headers,
-            auto_decompress=False,  # a packed body would be unpacked on the loop
-        )
-        await runner.setup()
-        assert runner.server is not None  # noqa: S101 - made by setup
-        make = runner.server
-        try:
-            server = await self._bind(lambda: Connection(make(), connections))
-            if server is None:
-                self._listener.closed(f"no dashboard and API at {self._listen}: {TAKEN}")
-                await asyncio.Event().wait()
-                return
-            host, _, port = self._listen.rpartition(":")
-            bound = server.sockets[0].getsockname()[1] if port == "0" else port
-            self._listener.opened(f"{host}:{bound}")
+        bounds = {
+            "lingering_time": 0.2,
+            "logger": log,
+            "read_bufsize": LIMITS.receive_bytes,
+            "max_line_size": LIMITS.max_line,
+            "max_field_size": LIMITS.max_header,
+            "max_headers": LIMITS.max_headers,
+        }
+        async with answering(self._app(connections.note), **bounds) as make:
             try:
-                await connections.keep_sweeping()
+                server = await self._bind(lambda: Connection(make(), connections))
+                if server is None:
+                    self._listener.closed(f"no dashboard and API at {self._listen}: {TAKEN}")
+                    await asyncio.Event().wait()
+                    return
+                host, _, port = self._listen.rpartition(":")
+                bound = server.sockets[0].getsockname()[1] if port == "0" else port
+                self._listener.opened(f"{host}:{bound}")
+                try:
+                    await connections.keep_sweeping()
+                finally:
+                    server.close()
             finally:
-                server.close()
-        finally:
-            self._listener.closed()
-            await runner.cleanup()
+                self._listener.closed()
 
     async def _bind(self, protocol: Callable[[], Connection]) -> asyncio.Server | None:
         """Listen; None where another program has the port, which is said and stops nothing."""
@@ -198,7 +187,7 @@ class PublicServer:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                protocol, host.strip("[]"), int(port), start_serving=False, backlog=LIMITS.backlog
+                protocol, host.strip("[]"), int(port), start_serving=False, backlog=BACKLOG
             )
             try:
                 for sock in server.sockets:

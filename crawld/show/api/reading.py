@@ -9,31 +9,10 @@ from crawld.model.errors import TooCostlyError
 from crawld.model.page import PagePart
 from crawld.model.units import parse_rate
 from crawld.read.page.blocks import unified
+from crawld.show.api import models
 from crawld.show.api.access import RefusedError, use_denied
 from crawld.show.api.endpoints import PARTS
 from crawld.show.api.listener import LISTENER
-from crawld.show.api.models import (
-    ActionAnswer,
-    AskActions,
-    AskDiff,
-    AskForecast,
-    AskHistory,
-    AskHosts,
-    AskPage,
-    AskPages,
-    AskRules,
-    AskSearch,
-    AskSignals,
-    AskSlots,
-    AskUrl,
-    Difference,
-    ExplainedPage,
-    Nothing,
-    ReadAnswer,
-    RulesAnswer,
-    SearchAnswer,
-    Versions,
-)
 from crawld.show.report import ForecastReport, Status
 from crawld.store.batch import FreshnessPoint
 from crawld.store.settings import Action
@@ -49,34 +28,34 @@ from crawld.store.views import (
 )
 
 
-async def status(request: web.Request, _: Nothing) -> Status:
+async def status(request: web.Request, _: models.Nothing) -> Status:
     """Returns what the daemon is doing now, and where its dashboard is."""
     return replace(await request.app[PARTS].control.status(), listener=request.app[LISTENER].standing())
 
 
-async def pages(request: web.Request, asked: AskPages) -> PageLines:
+async def pages(request: web.Request, asked: models.AskPages) -> PageLines:
     """A part of the list of pages."""
     return await request.app[PARTS].read.pages(PageQuery(**asked.model_dump()))
 
 
-async def page(request: web.Request, asked: AskPage) -> ExplainedPage:
+async def page(request: web.Request, asked: models.AskPage) -> models.ExplainedPage:
     """One page with its timeline, and why it is not crawled just now."""
     parts = request.app[PARTS]
     view = await parts.read.page(asked.url, crawls=asked.crawls, signals=asked.signals, changes=asked.changes)
     if view is None:
         raise _unknown(asked.url)
-    return ExplainedPage(view, await parts.control.explain(view.page.id))
+    return models.ExplainedPage(view, await parts.control.explain(view.page.id))
 
 
-async def versions(request: web.Request, asked: AskUrl) -> Versions:
+async def versions(request: web.Request, asked: models.AskUrl) -> models.Versions:
     """The kept versions of a page."""
     found = await request.app[PARTS].read.versions(asked.url)
     if found is None:
         raise _unknown(asked.url)
-    return Versions(found)
+    return models.Versions(found)
 
 
-async def diff(request: web.Request, asked: AskDiff) -> Difference | web.Response:
+async def diff(request: web.Request, asked: models.AskDiff) -> models.Difference | web.Response:
     """The difference between two versions."""
     parts = request.app[PARTS]
     kept = await parts.read.versions(asked.url)
@@ -96,7 +75,7 @@ async def diff(request: web.Request, asked: AskDiff) -> Difference | web.Respons
     if asked.format == "unified":
         names = (f"{asked.url} version {before.version.id}", f"{asked.url} version {after.version.id}")
         return web.Response(text=unified(blocks, names), content_type="text/plain", charset="utf-8")
-    return Difference(before.version, after.version, blocks)
+    return models.Difference(before.version, after.version, blocks)
 
 
 def pair_of(kept: Sequence[Version], before: int | None, after: int | None) -> tuple[int, int]:
@@ -116,42 +95,46 @@ async def _version(request: web.Request, url: str, number: int) -> VersionBody:
     return found
 
 
-async def search(request: web.Request, asked: AskSearch) -> SearchAnswer:
+async def search(request: web.Request, asked: models.AskSearch) -> models.SearchAnswer:
     """Pages whose text holds the words."""
-    return SearchAnswer(
+    return models.SearchAnswer(
         await request.app[PARTS].read.search(asked.q, limit=asked.limit, host=asked.host, use=asked.use)
     )
 
 
-async def hosts(request: web.Request, asked: AskHosts) -> Sequence[HostLine]:
+async def hosts(request: web.Request, asked: models.AskHosts) -> Sequence[HostLine]:
     """Hosts that have pages."""
     return await request.app[PARTS].read.hosts(limit=asked.limit)
 
 
-async def signals(request: web.Request, asked: AskSignals) -> Sequence[SourceLine]:
+async def signals(request: web.Request, asked: models.AskSignals) -> Sequence[SourceLine]:
     """Returns what signals were worth, by host and source."""
     return await request.app[PARTS].read.sources(host=asked.host, limit=asked.limit)
 
 
-async def freshness(request: web.Request, asked: AskHistory) -> Sequence[FreshnessPoint]:
+async def freshness(request: web.Request, asked: models.AskHistory) -> Sequence[FreshnessPoint]:
     """Freshness over time."""
     return await request.app[PARTS].read.freshness_history(asked.since, limit=asked.limit)
 
 
-async def calibration(request: web.Request, _: Nothing) -> Sequence[CalibrationLine]:
+async def calibration(request: web.Request, _: models.Nothing) -> Sequence[CalibrationLine]:
     """Predicted against seen freshness."""
     return await request.app[PARTS].read.calibration()
 
 
-async def slots(request: web.Request, asked: AskSlots) -> Sequence[SlotLine]:
+async def slots(request: web.Request, asked: models.AskSlots) -> Sequence[SlotLine]:
     """Returns what slots were spent on."""
     return await request.app[PARTS].read.slots(asked.since, asked.bucket)
 
 
-async def forecast(request: web.Request, asked: AskForecast) -> ForecastReport:
+async def forecast(request: web.Request, asked: models.AskForecast) -> ForecastReport:
     """Returns what bandwidths buy."""
-    rates = [_rate(given) for given in asked.bandwidth.split(",") if given.strip()]
-    return await request.app[PARTS].control.forecast(rates)
+    return await request.app[PARTS].control.forecast(rates_of(asked.bandwidth))
+
+
+def rates_of(given: str) -> list[float]:
+    """Reads rates with commas between."""
+    return [_rate(one) for one in given.split(",") if one.strip()]
 
 
 def _rate(given: str) -> float:
@@ -162,7 +145,7 @@ def _rate(given: str) -> float:
         return parse_rate(given)
 
 
-async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
+async def page_parts(request: web.Request, asked: models.AskUrl) -> Sequence[PagePart]:
     """The parts of a page's latest copy that can be left out of what is compared."""
     found = await request.app[PARTS].read.version(asked.url)
     if found is None:
@@ -173,27 +156,27 @@ async def page_parts(request: web.Request, asked: AskUrl) -> Sequence[PagePart]:
         raise RefusedError(422, f"the copy cannot be read: {error}") from None
 
 
-async def rules(request: web.Request, asked: AskRules) -> RulesAnswer:
+async def rules(request: web.Request, asked: models.AskRules) -> models.RulesAnswer:
     """Returns what operators have marked, and the settings' rule for a page."""
     control = request.app[PARTS].control
-    return RulesAnswer(await control.marks(), None if asked.url is None else dict(control.rule_of(asked.url)))
+    return models.RulesAnswer(await control.marks(), None if asked.url is None else dict(control.rule_of(asked.url)))
 
 
-async def read(request: web.Request, _: Nothing) -> ReadAnswer:
+async def read(request: web.Request, _: models.Nothing) -> models.ReadAnswer:
     """The newest change that was read, and how many have come since."""
     parts = request.app[PARTS]
     until, found = await parts.control.actions.read_until(), await parts.read.latest_changes(limit=1)
-    return ReadAnswer(until, found.unread(until))
+    return models.ReadAnswer(until, found.unread(until))
 
 
-async def actions(request: web.Request, asked: AskActions) -> Sequence[ActionAnswer]:
+async def actions(request: web.Request, asked: models.AskActions) -> Sequence[models.ActionAnswer]:
     """Returns what was done to the crawl, newest first."""
     return [action_answer(one) for one in await request.app[PARTS].control.actions.latest(asked.limit)]
 
 
-def action_answer(action: Action) -> ActionAnswer:
+def action_answer(action: Action) -> models.ActionAnswer:
     """An action as it is told."""
-    return ActionAnswer(
+    return models.ActionAnswer(
         action.id, action.at, action.who, action.verb, action.sentence, action.undoable, action.undone_at
     )
 

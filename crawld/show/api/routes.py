@@ -3,21 +3,19 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from crawld import __version__
-from crawld.model.page import PagePart
-from crawld.show.api import copies, following, models, reading, steering
+from crawld.show.api import copies, following, reading, steering
 from crawld.show.api.access import Handler
-from crawld.show.api.endpoints import Endpoint, EndpointParts, RequestModel, add_routes
-from crawld.show.api.following import feed
+from crawld.show.api.endpoints import PARTS, Endpoint, EndpointParts, RequestModel
 from crawld.show.api.models import Problem
-from crawld.show.report import ForecastReport, Status, adapter
-from crawld.store.batch import FreshnessPoint
-from crawld.store.views import CalibrationLine, Changes, HostLine, PageLines, SlotLine, SourceLine
+from crawld.show.metrics import exposition
+from crawld.show.report import adapter
 
 SCHEMAS = "#/components/schemas/{model}"
 COMMON = {
@@ -109,30 +107,20 @@ def _collect(answer: Any, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 NO_PAGE = {404: "The page is not on the list"}
+get, post = partial(Endpoint.of, "GET"), partial(Endpoint.of, "POST")
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    Endpoint("GET", "/v1/status", "What the daemon is doing", reading.status, models.Nothing, Status),
-    Endpoint("GET", "/v1/pages", "Pages, part by part", reading.pages, models.AskPages, PageLines),
-    Endpoint(
-        "GET", "/v1/page", "One page, its timeline, and why it is not crawled now", reading.page, models.AskPage,
-        models.ExplainedPage, statuses=NO_PAGE,
-    ),
-    Endpoint(
-        "GET", "/v1/versions", "The kept versions of a page", reading.versions, models.AskUrl, models.Versions,
-        statuses=NO_PAGE,
-    ),
-    Endpoint(
-        "GET", "/v1/diff", "The difference between two versions", reading.diff, models.AskDiff, models.Difference,
-        media=("application/json", "text/plain"),
+    get("/v1/status", "What the daemon is doing", reading.status),
+    get("/v1/pages", "Pages, part by part", reading.pages),
+    get("/v1/page", "One page, its timeline, and why it is not crawled now", reading.page, statuses=NO_PAGE),
+    get("/v1/versions", "The kept versions of a page", reading.versions, statuses=NO_PAGE),
+    get(
+        "/v1/diff", "The difference between two versions", reading.diff, "application/json", "text/plain",
         statuses={404: "The page is not on the list, or has no such versions", 422: "There is no text to compare"},
     ),
-    Endpoint(
-        "GET", "/v1/search", "Pages whose text holds words, best first", reading.search, models.AskSearch,
-        models.SearchAnswer,
-    ),
-    Endpoint(
-        "GET", "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, models.AskCopy, None,
-        media=("*/*",),
+    get("/v1/search", "Pages whose text holds words, best first", reading.search),
+    get(
+        "/v1/copy", "The copy of a page, its text or its Markdown", copies.copy, "*/*",
         statuses={
             304: "The copy is the one that was named",
             404: "There is no copy, or that version is not kept",
@@ -141,59 +129,32 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             422: "Its text takes too much to read",
         },
     ),
-    Endpoint("GET", "/v1/changes", "Changes after a cursor", following.changes, models.AskChanges, Changes),
-    Endpoint(
-        "GET", "/v1/events", "Changes as they come, as server-sent events", following.events, models.AskEvents, None,
-        media=("text/event-stream",),
+    get("/v1/changes", "Changes after a cursor", following.changes),
+    get("/v1/events", "Changes as they come, as server-sent events", following.events, "text/event-stream"),
+    get("/v1/hosts", "How hosts are asked", reading.hosts),
+    get("/v1/signals", "What signals were worth", reading.signals),
+    get("/v1/freshness", "Freshness over time", reading.freshness),
+    get("/v1/calibration", "Predicted against seen freshness", reading.calibration),
+    get("/v1/slots", "What slots were spent on", reading.slots),
+    get("/v1/forecast", "What bandwidths buy", reading.forecast),
+    post("/v1/bandwidth", "Change the request rate", steering.bandwidth),
+    post("/v1/pause", "Pause", steering.pause),
+    post("/v1/resume", "Go on", steering.resume),
+    post("/v1/host", "Block or slow down a host", steering.host),
+    post("/v1/urls", "Add and remove pages", steering.urls),
+    post("/v1/pages", "Keep pages, and wait for their first copies", steering.add_pages),
+    post("/v1/refresh", "Crawl pages now, before all others", steering.refresh),
+    get(
+        "/v1/parts", "The parts of a page that can be ignored", reading.page_parts,
+        statuses={404: "There is no copy of the page", 422: "Its copy takes too much to read"},
     ),
-    Endpoint("GET", "/v1/hosts", "How hosts are asked", reading.hosts, models.AskHosts, Sequence[HostLine]),
-    Endpoint(
-        "GET", "/v1/signals", "What signals were worth", reading.signals, models.AskSignals, Sequence[SourceLine]
-    ),
-    Endpoint(
-        "GET", "/v1/freshness", "Freshness over time", reading.freshness, models.AskHistory, Sequence[FreshnessPoint]
-    ),
-    Endpoint(
-        "GET", "/v1/calibration", "Predicted against seen freshness", reading.calibration, models.Nothing,
-        Sequence[CalibrationLine],
-    ),
-    Endpoint("GET", "/v1/slots", "What slots were spent on", reading.slots, models.AskSlots, Sequence[SlotLine]),
-    Endpoint("GET", "/v1/forecast", "What bandwidths buy", reading.forecast, models.AskForecast, ForecastReport),
-    Endpoint(
-        "POST", "/v1/bandwidth", "Change the request rate", steering.bandwidth, models.SetBandwidth, Status
-    ),
-    Endpoint("POST", "/v1/pause", "Pause", steering.pause, models.Nothing, Status),
-    Endpoint("POST", "/v1/resume", "Go on", steering.resume, models.Nothing, Status),
-    Endpoint("POST", "/v1/host", "Block or slow down a host", steering.host, models.SetHost, models.HostAnswer),
-    Endpoint("POST", "/v1/urls", "Add and remove pages", steering.urls, models.SetUrls, models.UrlsAnswer),
-    Endpoint(
-        "POST", "/v1/pages", "Keep pages, and wait for their first copies", steering.add_pages, models.AddPages,
-        models.AddAnswer,
-    ),
-    Endpoint(
-        "POST", "/v1/refresh", "Crawl pages now, before all others", steering.refresh, models.AskRefresh,
-        models.RefreshAnswer,
-    ),
-    Endpoint(
-        "GET", "/v1/parts", "The parts of a page that can be ignored", reading.page_parts, models.AskUrl,
-        Sequence[PagePart], statuses={404: "There is no copy of the page", 422: "Its copy takes too much to read"},
-    ),
-    Endpoint("GET", "/v1/rules", "What of pages is compared", reading.rules, models.AskRules, models.RulesAnswer),
-    Endpoint(
-        "POST", "/v1/rules", "Ignore parts of pages, or compare them again", steering.rules, models.SetRules,
-        models.RulesAnswer,
-    ),
-    Endpoint("GET", "/v1/read", "Which changes were read", reading.read, models.Nothing, models.ReadAnswer),
-    Endpoint("POST", "/v1/read", "Mark changes as read", steering.mark_read, models.SetRead, models.ReadAnswer),
-    Endpoint(
-        "GET", "/v1/actions", "What was done to the crawl, and by whom", reading.actions, models.AskActions,
-        Sequence[models.ActionAnswer],
-    ),
-    Endpoint("POST", "/v1/undo", "Undo an action", steering.undo, models.AskUndo, models.ActionAnswer),
-    Endpoint(
-        "GET", "/v1/feed", "The newest changes as an Atom feed", feed, models.AskFeed, None,
-        media=("application/atom+xml",), statuses=NO_PAGE,
-    ),
+    get("/v1/rules", "What of pages is compared", reading.rules),
+    post("/v1/rules", "Ignore parts of pages, or compare them again", steering.rules),
+    get("/v1/read", "Which changes were read", reading.read),
+    post("/v1/read", "Mark changes as read", steering.mark_read),
+    get("/v1/actions", "What was done to the crawl, and by whom", reading.actions),
+    post("/v1/undo", "Undo an action", steering.undo),
+    get("/v1/feed", "The newest changes as an Atom feed", following.feed, "application/atom+xml", statuses=NO_PAGE),
 )  # fmt: skip
 
 
@@ -207,8 +168,18 @@ def add_v1(app: web.Application, parts: EndpointParts) -> None:
     """Let an application answer version 1, with its description."""
     app[following.FOLLOWERS] = asyncio.Semaphore(following.LIMITS.max_followers)
     app[copies.SERVED] = asyncio.Semaphore(copies.LIMITS.max_copies)
-    add_routes(app, ENDPOINTS, parts)
+    app[PARTS] = parts
+    for endpoint in ENDPOINTS:
+        app.router.add_route(endpoint.method, endpoint.path, endpoint.serve)
+        if endpoint.reads and "text/event-stream" not in endpoint.media:  # a stream would go on without being read
+            app.router.add_head(endpoint.path, endpoint.serve)
     app.router.add_get("/v1/openapi.json", _openapi)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """The daemon's figures as Prometheus reads them."""
+    body = exposition(await request.app[PARTS].metrics.figures())
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 async def _openapi(_: web.Request) -> web.Response:

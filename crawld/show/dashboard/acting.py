@@ -6,24 +6,10 @@ from typing import Any
 
 from crawld.model.errors import InputError, TooCostlyError
 from crawld.model.page import PagePart, check_importance
+from crawld.model.units import is_number
 from crawld.model.url import host_of, normalise_given
 from crawld.read.url_list import BadLine, read_url_list
 from crawld.show.dashboard.rendering import Sources, View, link
-
-
-@dataclass(frozen=True)
-class ActingLimits:
-    """Numbers that bound and tune this module."""
-
-    max_found: int = 200
-    """Characters of a part's text that are known (`crawld.read.page.blocks`)."""
-    refresh_seconds: float = 5.0
-    """For which a browser waits until a page that was asked for has been crawled."""
-    max_pages: int = 5_000
-    """That are added at once."""
-
-
-LIMITS = ActingLimits()
 
 
 async def show(sources: Sources, query: Mapping[str, str]) -> View:
@@ -49,7 +35,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 def _chosen(parts: Sequence[PagePart], text: str) -> str | None:
     """The selector of the innermost part that has this text."""
-    known = min(len(text), LIMITS.max_found)
+    known = min(len(text), 200)  # so much of a part is known (`crawld.read.page.blocks`)
     fitting = [part for part in parts if text and len(part.text) >= known and text.startswith(part.text)]
     return max(fitting, key=lambda part: part.depth).selector if fitting else None
 
@@ -76,7 +62,7 @@ def _one(form: Form, name: str) -> str:
 
 def _number(form: Form, name: str) -> int:
     given = _one(form, name)
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
+    if not is_number(given):
         raise InputError(f"{given[:40]!r} is not a number")
     return int(given)
 
@@ -95,7 +81,7 @@ def _page(form: Form) -> tuple[str, str]:
 
 def _add(form: Form) -> Deed:
     listed = read_url_list(_one(form, "urls").encode())
-    if len(listed.wanted) > LIMITS.max_pages:
+    if len(listed.wanted) > 5_000:
         raise InputError(
             f"{len(listed.wanted):,} pages are too many at once: `crawld urls import FILE` takes any number"
         )
@@ -112,7 +98,7 @@ def _remove(form: Form) -> Deed:
 
 def _refresh(form: Form) -> Deed:
     url, then = _page(form)
-    return Deed("refresh", {"urls": [url], "wait": LIMITS.refresh_seconds}, then)
+    return Deed("refresh", {"urls": [url], "wait": 5.0}, then)  # the browser waits for so long
 
 
 def _importance(form: Form) -> Deed:

@@ -5,26 +5,15 @@ from dataclasses import dataclass
 
 from crawld.model.crawl import BlockEdit, ChangeVerdict, Edit
 from crawld.model.errors import CrawldError, InputError, TooCostlyError
+from crawld.model.units import is_number
 from crawld.model.url import normalise_given
 from crawld.show.dashboard.rendering import Sources, View, link
 from crawld.store.views import VersionBody
 
-
-@dataclass(frozen=True)
-class DashboardChangesLimits:
-    """Numbers that bound and tune this module."""
-
-    rows: int = 50
-    around: int = 2
-    """Blocks that stayed which are shown before and after a change."""
-    max_blocks: int = 2_000
-    """Shown at the most: a browser that is given more is of no use to anyone."""
-
-
-LIMITS = DashboardChangesLimits()
-
-
 PATH = "/changes"
+ROWS = 50
+MAX_BLOCKS = 2_000
+"""Of a difference that are shown: a browser that is given more is of no use to anyone."""
 KINDS: Mapping[str, tuple[str, Sequence[ChangeVerdict]]] = {
     "": ("everything", ()),
     "again": ("without first copies", [verdict for verdict in ChangeVerdict if verdict is not ChangeVerdict.NEW]),
@@ -38,8 +27,8 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
     before, kind = _number(query, "before"), query.get("kind", "")
     if kind not in KINDS:
         raise InputError(f"?kind= is one of {', '.join(filter(None, KINDS))}, not {kind[:40]!r}")
-    found = await sources.reading.latest_changes(before, LIMITS.rows, verdicts=KINDS[kind][1])
-    older = found.changes[-1].id if len(found.changes) == LIMITS.rows and found.changes[-1].id > found.first else None
+    found = await sources.reading.latest_changes(before, ROWS, verdicts=KINDS[kind][1])
+    older = found.changes[-1].id if len(found.changes) == ROWS and found.changes[-1].id > found.first else None
     read_until = await sources.control.actions.read_until()
     context = {
         "changes": found.changes,
@@ -58,7 +47,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 async def show_new(sources: Sources, query: Mapping[str, str]) -> View:
     """The rows after `?after=` alone, newest first: what the live list puts before those it has."""
-    found = await sources.reading.changes(_number(query, "after") or 0, LIMITS.rows)
+    found = await sources.reading.changes(_number(query, "after") or 0, ROWS)
     read_until = await sources.control.actions.read_until()
     context = {"changes": list(found.changes)[::-1], "cursor": found.cursor, "read_until": read_until}
     return View("changes_new.html", "Changes", PATH, sources.now(), context)
@@ -68,7 +57,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     given = query.get(name, "")
     if not given:
         return None
-    if not (given.isascii() and given.isdigit() and len(given) < 19):
+    if not is_number(given):
         raise InputError(f"?{name}= is the number of a change, not {given[:40]!r}")
     return int(given)
 
@@ -99,8 +88,8 @@ async def show_difference(sources: Sources, query: Mapping[str, str]) -> View:
         "before": before.version,
         "after": after.version,
         "versions": versions,
-        "parts_shown": None if parts is None else parts[: LIMITS.max_blocks],
-        "cut": parts is not None and len(parts) > LIMITS.max_blocks,
+        "parts_shown": None if parts is None else parts[:MAX_BLOCKS],
+        "cut": parts is not None and len(parts) > MAX_BLOCKS,
         "same": edits is not None and all(edit.edit is Edit.SAME for edit in edits),
         "sentence": sentence,
     }
@@ -108,7 +97,7 @@ async def show_difference(sources: Sources, query: Mapping[str, str]) -> View:
 
 
 async def _version(sources: Sources, url: str, given: str | None, usual: int) -> VersionBody:
-    if given and not (given.isascii() and given.isdigit() and len(given) < 19):
+    if given and not is_number(given):
         raise InputError(f"{given[:40]!r} is not the number of a version")
     found = await sources.reading.version(url, int(given) if given else usual)
     if found is None:
@@ -116,10 +105,10 @@ async def _version(sources: Sources, url: str, given: str | None, usual: int) ->
     return found
 
 
-def shortened(edits: Sequence[BlockEdit]) -> Iterator[BlockEdit | Skipped]:
-    """Yields what changed with a little of what is around it; how much is left out in between."""
+def shortened(edits: Sequence[BlockEdit], around: int = 2) -> Iterator[BlockEdit | Skipped]:
+    """Yields what changed with so many blocks around it; how many are left out in between."""
     changed = [at for at, edit in enumerate(edits) if edit.edit is not Edit.SAME]
-    near = {place for at in changed for place in range(at - LIMITS.around, at + LIMITS.around + 1)}
+    near = {place for at in changed for place in range(at - around, at + around + 1)}
     skipped = 0
     for at, edit in enumerate(edits):
         if at in near:

@@ -1,16 +1,16 @@
 """Effect of more or less bandwidth, the control that sets it, and how well predictions come true."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from crawld.model.errors import InputError
 from crawld.model.units import many, parse_rate
+from crawld.pages.status import wilson
 from crawld.show.charts import Axis, Chart, ChartPoint, Column, Form, Line, Look, Stack
 from crawld.show.dashboard.rendering import Sources, View
 from crawld.show.report import ForecastPoint, ForecastReport, NextTenth, count, rate, share
 from crawld.store.views import CalibrationLine
 
-FEWEST = 100
+MIN_REVISITS = 100
 """Revisits below which a verdict would be luck."""
 
 
@@ -23,7 +23,7 @@ async def show_calibration(sources: Sources, _: Mapping[str, str]) -> View:
 
 def calibration_curve(lines: Sequence[CalibrationLine]) -> Chart:
     """Seen against predicted freshness with the 95 % interval of what was seen; on the diagonal they are equal."""
-    seen = [ChartPoint(line.predicted, line.seen, *_interval(line)) for line in lines if line.crawls]
+    seen = [ChartPoint(line.predicted, line.seen, *wilson(line.seen, line.crawls)) for line in lines if line.crawls]
     equal = Line("as predicted", [ChartPoint(0.0, 0.0), ChartPoint(1.0, 1.0)], Look.QUIET)
     axes = Axis("predicted", Form.SHARE, 0.0, 1.0), Axis("seen", Form.SHARE, 0.0, 1.0)
     return Chart("Seen against predicted freshness", *axes, [Line("seen", seen), equal] if seen else [])
@@ -39,8 +39,8 @@ def counts(lines: Sequence[CalibrationLine]) -> Chart:
 def verdict(lines: Sequence[CalibrationLine]) -> str:
     """Returns how far predictions are off, weighted by how often each was made."""
     total = sum(line.crawls for line in lines)
-    if total < FEWEST:
-        return f"Too few revisits to judge yet: {total:,} of {FEWEST}."
+    if total < MIN_REVISITS:
+        return f"Too few revisits to judge yet: {total:,} of {MIN_REVISITS}."
     gap = sum(line.crawls * abs(line.seen - line.predicted) for line in lines) / total
     mean = sum(line.crawls * (line.seen - line.predicted) for line in lines) / total
     side = (
@@ -49,14 +49,6 @@ def verdict(lines: Sequence[CalibrationLine]) -> str:
         else f"{share(abs(mean))} {'more' if mean > 0 else 'less'} fresh than predicted"
     )
     return f"Over {total:,} revisits the copies were {side}; a prediction is off by {100 * gap:.1f} points on average."
-
-
-def _interval(line: CalibrationLine) -> tuple[float, float]:
-    """Wilson's 95 % interval of the share seen."""
-    n, z = line.crawls, 1.96
-    middle = (line.seen + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(line.seen * (1 - line.seen) / n + z * z / (4 * n * n))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 PATH = "/forecast"

@@ -55,7 +55,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
 
 
 def robots_failures(status: Status, now: float) -> dict[str, str]:
-    """By host, why its robots.txt is unavailable."""
+    """Returns by host why its robots.txt is unavailable."""
     return {
         worst.origin.partition("://")[2]: f"unavailable: {worst.reason}, tried again {age(worst.until, now)}"
         for worst in status.robots_unavailable.worst

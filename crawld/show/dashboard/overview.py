@@ -28,24 +28,6 @@ from crawld.store.batch import FreshnessPoint
 from crawld.store.views import Overview, SlotLine
 
 
-@dataclass(frozen=True)
-class OverviewLimits:
-    """Numbers that bound and tune this module."""
-
-    first_round: float = 0.1
-    """Share of the pages without a copy from which on it is the first round that matters, not freshness."""
-    max_columns: int = 48
-    max_tick: float = 3.0
-    """Of the usual length: a longer one spans a time in which no daemon ran."""
-    max_age_of_rate: float = 300.0
-    """Seconds after which a rate that was reached says nothing of now."""
-    max_points: int = 240
-    """Of a line: more than a screen can show apart."""
-
-
-LIMITS = OverviewLimits()
-
-
 @dataclass(frozen=True, slots=True)
 class Headline:
     """The sentence, what continues it, and whether it says that crawling has stopped against the operator's will."""
@@ -79,7 +61,7 @@ def headline(
         return Headline("The bandwidth is 0: nothing is crawled.", current)
     if waiting == pages:
         return Headline("Nothing is fetched yet.", f"{many(pages, 'page')} on the list; each is fetched once first.")
-    if waiting > LIMITS.first_round * pages:
+    if waiting > 0.1 * pages:  # the first round matters, not freshness
         fetched = f"{pages - waiting:,} of {pages:,} pages are fetched."
         return Headline(fetched, "The first round goes on; a page without a copy counts as stale.")
     if expected is None:
@@ -102,8 +84,8 @@ GROUP_OF = {
 
 
 def bucket(seconds: float) -> float:
-    """The span of a column where so many seconds are shown: whole minutes."""
-    return max(math.ceil(seconds / LIMITS.max_columns / MINUTE), 1) * MINUTE
+    """The span of a column where so many seconds are shown in 48 columns at the most: whole minutes."""
+    return max(math.ceil(seconds / 48 / MINUTE), 1) * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +118,14 @@ class Stretch:
 
 
 def _covered(ticks: Sequence[float], span: float) -> Iterable[tuple[float, float]]:
-    """By column, the seconds that its ticks count; a tick after a pause counts no more than others do."""
+    """Yields by column the seconds that its ticks count; a tick after a pause counts no more than others do."""
     lengths = [after - before for before, after in pairwise(ticks)]
     usual = statistics.median(lengths) if lengths else MINUTE
     sums: dict[float, float] = {}
     for at, length in zip(ticks, (usual, *lengths)):
         start = at // span * span
-        sums[start] = sums.get(start, 0.0) + (length if length <= LIMITS.max_tick * usual else usual)
+        ran = length <= 3.0 * usual  # in a longer one no daemon ran for a while
+        sums[start] = sums.get(start, 0.0) + (length if ran else usual)
     return sums.items()
 
 
@@ -246,9 +229,9 @@ def first_seen(points: Sequence[FreshnessPoint]) -> float:
     return points[0].at - (points[1].at - points[0].at if len(points) > 1 else MINUTE)
 
 
-def thinned(points: Sequence[FreshnessPoint]) -> list[FreshnessPoint]:
-    """Points evenly taken from many, always with the last."""
-    step = -(-len(points) // LIMITS.max_points) or 1
+def thinned(points: Sequence[FreshnessPoint], most: int = 240) -> list[FreshnessPoint]:
+    """Points evenly taken from many, always with the last: as many as a screen can show apart."""
+    step = -(-len(points) // most) or 1
     return list(points[::-1][::step][::-1])
 
 
@@ -288,7 +271,7 @@ def _figures(status: Status, overview: Overview, changes: int, seconds: float, n
     measured, latest = status.measured_freshness, overview.latest
     interval = "" if measured is None else f"95 %: {share(measured.low)} to {share(measured.high)}"
     stopped = not status.store.healthy
-    known = latest is not None and now - latest.at < LIMITS.max_age_of_rate and not stopped
+    known = latest is not None and now - latest.at < 300.0 and not stopped  # an older rate says nothing of now
     reached = rate(latest.request_rate) if latest is not None and known else NOTHING
     allowed = f"of {rate(status.bandwidth)} set" + (", paused" if status.paused else "")
     allowed = "stopped" if stopped else allowed

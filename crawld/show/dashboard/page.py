@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from crawld.model.crawl import ChangeVerdict, Verdict
@@ -13,27 +12,13 @@ from crawld.model.units import many
 from crawld.model.url import identity, normalise_given
 from crawld.show.charts import Axis, Chart, ChartPoint, Event, Form, Lane, Line, Look, saw_tooth
 from crawld.show.dashboard.rendering import Sources, View, words_of
-from crawld.show.report import Explanation, age, duration, figure, share
+from crawld.show.report import Explanation, age, duration, figure, linkers_in_words, share, uses_in_words
 from crawld.store.views import CrawlLine, EstimateLine, PageView, SignalLine
-
-
-@dataclass(frozen=True)
-class PageLimits:
-    """Numbers that bound and tune this module."""
-
-    max_crawls: int = 30
-    """Teeth that can be told apart."""
-    max_ahead: float = 0.35
-    """Share of the time shown that may lie ahead, up to the next crawl."""
-    crawls_shown: int = 20
-
-
-LIMITS = PageLimits()
 
 
 def timeline(view: PageView, now: float) -> Chart:
     """The chart; where nothing is believed yet, the events alone."""
-    crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-LIMITS.max_crawls :]
+    crawls = sorted(view.crawls, key=lambda crawl: crawl.at)[-30:]  # teeth that can be told apart
     since = crawls[0].at if crawls else 0.0
     signals = [signal for signal in view.signals if not signal.stale and signal.seen_at >= since]
     changes = [change for change in view.changes if change.at >= since and change.verdict is not ChangeVerdict.NEW]
@@ -63,7 +48,8 @@ def _saw_teeth(
     lines = [Line("predicted", saw_tooth(times, now, course, [signal.seen_at for signal in signals]))]
     expected = view.page.next_crawl_at
     if expected is not None and expected > now:
-        ahead = min(expected, now + LIMITS.max_ahead * max(now - times[0], 1.0))
+        # Of the time shown no more than so much lies ahead.
+        ahead = min(expected, now + 0.35 * max(now - times[0], 1.0))
         steps = [now + (ahead - now) * step / 12 for step in range(13)]
         lines.append(Line("until the next crawl", [ChartPoint(at, course(times[-1], at)) for at in steps], Look.QUIET))
     return lines
@@ -118,7 +104,7 @@ async def show(sources: Sources, query: Mapping[str, str]) -> View:
         "facts": list(_facts(view, now)),
         "beliefs": list(_beliefs(view.estimate)),
         "worth": list(_worth(held, now)),
-        "crawls": view.crawls[: LIMITS.crawls_shown],
+        "crawls": view.crawls[:20],
         "versions": view.versions,
         "retired": view.retired_at is not None,
         "named_by": None if view.origin == BY_HAND else "The URL list" if view.origin == FROM_LIST else "Its site",
@@ -165,14 +151,10 @@ def _facts(view: PageView, now: float) -> Iterator[Fact]:
     yield "Last crawl", age(page.last_crawl_at, now)
     yield "Last change", age(page.last_change_at, now)
     if page.usage is not None:
-        uses = [f"{use}: {page.usage[use] or 'open'}" for use in ("search", "ai-input", "ai-train")]
-        uses += [name for name in ("noarchive", "nosnippet") if page.usage[name]]
-        yield "May be used", ", ".join(uses)
+        yield "May be used", uses_in_words(page.usage)
         yield "As said in", "; ".join(f"{one['where']}: {one['text']}" for one in page.usage["said"])
     if view.linked_from.depth is not None:
-        others = view.linked_from.count - len(view.linked_from.sources)
-        named = [*view.linked_from.sources, *([f"{others} others"] if others > 0 else [])]
-        yield "Linked from", ", ".join(named) or "no page"
+        yield "Linked from", linkers_in_words(view.linked_from)
     if view.successive_failures:
         yield "Failing", f"{many(view.successive_failures, 'attempt')} in a row"
 

@@ -21,21 +21,6 @@ from crawld.show.report import ForecastPoint, ForecastReport
 from crawld.store.read_model import SqlReadModel
 from crawld.store.settings import Action
 
-
-@dataclass(frozen=True)
-class RenderingLimits:
-    """Numbers that bound and tune this module."""
-
-    kept_seconds: float = 60.0
-    """For which an answer serves: estimates move slowly, and a forecast of many pages takes seconds."""
-    max_kept: int = 8
-    patience_seconds: float = 0.1
-    """For which a view that only mentions a forecast waits; then it goes without."""
-
-
-LIMITS = RenderingLimits()
-
-
 VIEWS = (
     ("Overview", "/"),
     ("Pages", "/pages"),
@@ -150,7 +135,7 @@ class CachedForecasts:
         """Returns what is expected at the rate set, as far as it is known already."""
         task = self._task((bandwidth,))
         if self._last is None:
-            await asyncio.wait((task,), timeout=LIMITS.patience_seconds)
+            await asyncio.wait((task,), timeout=0.1)  # a view that only mentions a forecast goes without it then
         if task.done():
             self._last = _expected(task)
         return self._last
@@ -158,11 +143,12 @@ class CachedForecasts:
     def _task(self, question: Question) -> "asyncio.Task[ForecastReport]":
         """The answer to a question, under way or given; the oldest are forgotten."""
         at, task = self._asked.get(question, (float("-inf"), None))
-        if task is None or (task.done() and not 0 <= self._now() - at <= LIMITS.kept_seconds):
+        # Estimates move slowly, and a forecast of many pages takes seconds.
+        if task is None or (task.done() and not 0 <= self._now() - at <= 60.0):
             self._asked.pop(question, None)
             task = asyncio.create_task(self._ask(question))
             self._asked[question] = self._now(), task
-            for old in list(self._asked)[: -LIMITS.max_kept]:
+            for old in list(self._asked)[:-8]:
                 del self._asked[old]
         return task
 

@@ -2,31 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from crawld.model.errors import CrawldError, InputError, StoreError
+from crawld.model.units import is_number
 from crawld.show.api.access import actor_of
 from crawld.show.dashboard import acting, changes, forecast, hosts, overview, page, pages
 from crawld.show.dashboard.rendering import Renderer, Sources, View
 from crawld.store.settings import Action
-
-
-@dataclass(frozen=True)
-class DashboardSiteLimits:
-    """Numbers that bound and tune this module."""
-
-    max_form: int = 2**20
-    """Bytes of a form: a list of some thousand pages."""
-    notice_seconds: float = 600.0
-    """After an action, in which the view that it led to tells of it."""
-
-
-LIMITS = DashboardSiteLimits()
-
 
 Show = Callable[[Sources, Mapping[str, str]], Awaitable[View]]
 HEADERS = {
@@ -41,8 +28,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 """Of every page: no inline script or style, nothing of another site, no frame, and no copy in a cache."""
-FOREVER = "private, max-age=31536000, immutable"
-"""A file's name changes with its content."""
 SHOWN: Mapping[str, Show] = {
     "/": overview.show,
     "/pages": pages.show,
@@ -105,13 +90,13 @@ class Dashboard:
     async def _notice(self, request: web.Request) -> Action | None:
         """Returns what was just done, where the address says so and it was done a moment ago."""
         number = request.query.get("action", "")
-        if not (number.isascii() and number.isdigit() and len(number) < 19):
+        if not is_number(number):
             return None
         try:
             done = await self._sources.control.actions.get(int(number))
         except CrawldError:
             return None  # the view itself says what is wrong
-        return done if done is not None and self._sources.now() - done.at < LIMITS.notice_seconds else None
+        return done if done is not None and self._sources.now() - done.at < 600.0 else None
 
     async def _change_bandwidth(self, request: web.Request) -> web.Response:
         return await self._done(partial(forecast.change, self._sources), request)
@@ -138,7 +123,7 @@ class Dashboard:
         asset = self._files.get(request.path)
         if asset is None:
             raise web.HTTPNotFound
-        headers = HEADERS | {"Cache-Control": FOREVER}
+        headers = HEADERS | {"Cache-Control": "private, max-age=31536000, immutable"}  # its name goes with its content
         return web.Response(body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers)
 
 
@@ -147,6 +132,6 @@ async def _form(request: web.Request) -> acting.Form:
     body = bytearray()
     async for some in request.content.iter_any():
         body += some
-        if len(body) > LIMITS.max_form:
+        if len(body) > 2**20:  # a list of some thousand pages
             raise InputError("the form is too long: `crawld urls import FILE` takes lists of any length")
     return parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from crawld.fleet.pacing import DatabaseClock, DatabaseTime
 from crawld.fleet.steering import FleetSteering
@@ -15,15 +15,15 @@ from crawld.fleet.store.standing import FleetStanding
 from crawld.main.checks import terms_of
 from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
-from crawld.model.errors import CrawldError, InputError
-from crawld.model.page import Wanted
+from crawld.show.api.commands import answer
 from crawld.store.read_model import SqlReadModel
 
 Body = dict[str, Any]
+WHO = "command line"
 
 
 async def is_fleet(database: str) -> bool:
-    """Whether a PostgreSQL database is a fleet's."""
+    """Tells whether a PostgreSQL database is a fleet's."""
     async with FleetStanding(database) as standing:
         return await standing.is_fleet()
 
@@ -36,9 +36,8 @@ def ask_fleet(settings: Settings, method: str, path: str, body: Body | None) -> 
 
 
 async def _answer(settings: Settings, method: str, asked: SplitResult, body: Body) -> Any:
-    query = {name: values[-1] for name, values in parse_qs(asked.query).items()}
     if asked.path == "/v1/changes":
-        return await _changes(settings, query)
+        return await _changes(settings, {name: values[-1] for name, values in parse_qs(asked.query).items()})
     async with steering(settings) as control:
         match method, asked.path:
             case "GET", "/v1/status":
@@ -49,30 +48,10 @@ async def _answer(settings: Settings, method: str, asked: SplitResult, body: Bod
             case "POST", "/v1/pause" | "/v1/resume":
                 await control.pause(paused=asked.path == "/v1/pause")
                 return (await control.status()).document()
-            case "POST", "/urls":
-                adoption = await control.add_pages([Wanted(one["url"], one["importance"]) for one in body["urls"]])
-                return {"added": len(adoption.added) + len(adoption.returned), "reweighted": len(adoption.reweighted)}
-            case "DELETE", "/urls":
-                removed = list(await control.remove_pages(body["urls"], keep_out=body.get("keep_out", False)))
-                return {"removed": removed, "origins": dict(await control.origins(removed))}
-            case "POST", "/urls/readmit":
-                return {"readmitted": list(await control.readmit_pages(body["urls"]))}
             case "POST", "/v1/refresh":
-                done = await control.actions.act("command line", "refresh", body)
+                done = await control.actions.act(WHO, "refresh", body)
                 return {"pages": [asdict(one) for one in done.result]}
-            case "GET", "/explain":
-                found = await control.explain(int(query["id"]))
-                if found is None:
-                    raise CrawldError("no such page")
-                return found.document()
-            case "GET", "/forecast":
-                rates = [float(rate) for rate in parse_qs(asked.query).get("bandwidth", [])]
-                return (await control.forecast(rates)).document()
-            case "POST", "/reload":
-                raise CrawldError((await control.reload()).sentence)
-            case "PUT", place if place.startswith("/hosts/"):
-                return await _steer(control, unquote(place.removeprefix("/hosts/")), body)
-    raise InputError(f"a fleet cannot be asked for {method} {asked.path}")
+        return await answer(control, WHO, method, asked, body)
 
 
 @asynccontextmanager
@@ -95,14 +74,6 @@ async def database_clock(settings: Settings) -> AsyncIterator[tuple[SqlFleetStor
         yield store, clock
     finally:
         await store.close()
-
-
-async def _steer(control: FleetSteering, host: str, body: Body) -> Body:
-    delay = body.get("delay")
-    drop = "delay" in body and delay is None
-    steered = await control.steer_host(host, blocked=body.get("blocked"), delay=delay, drop_delay=drop)
-    shown = {name: getattr(steered.state, name) for name in ("blocked", "delay", "blocked_until")}
-    return {"host": host, **shown, "spacing_seconds": steered.spacing, "kept": steered.kept}
 
 
 async def _changes(settings: Settings, query: dict[str, str]) -> Body:

@@ -89,7 +89,7 @@ class InForce:
 
 
 def shared_document(settings: Settings) -> dict[str, Any]:
-    """What all workers of a fleet go by, as it is stored."""
+    """The settings that all workers of a fleet share, as they are stored."""
     return settings.model_dump(mode="json", exclude=set(OWN))
 
 
@@ -114,7 +114,7 @@ def tell_difference(own: Settings, fleets: Settings, revision: int) -> list[str]
 
 
 def take_settings(own: Settings, worker: str, *, insist: bool = False) -> InForce:
-    """What a worker that starts goes by: the fleet's settings, or its own where it is the first, or where we insist."""
+    """Settings of a worker that starts: the fleet's, or its own where it is the first, or where we insist."""
     return asyncio.run(_take(own, worker, insist=insist))
 
 

@@ -13,12 +13,12 @@ from crawld.choose.chooser import LIMITS as CHOOSER_LIMITS
 from crawld.choose.chooser import Bid
 
 FLOOR = 0.01
-"""What a worker gets of an equal share, whatever it bids, so that its polls do not wait for ever."""
+"""Part of an equal share that a worker gets whatever it bids, so that its polls do not wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clearing:
-    """How a round was cleared: the crawl value of the last request granted, and requests by worker.
+    """A round as it was cleared: the crawl value of the last request granted, and requests by worker.
 
     The level is 0 where everyone got all it bid for, and inf where not even the pages that come first were served.
     """
@@ -66,7 +66,7 @@ def _valued(bids: Mapping[str, Bid], requests: float) -> tuple[float, dict[str, 
 
 
 def _count(bid: Bid, level: int) -> int:
-    """How many of the bidder's valued pages are worth at least that level."""
+    """Counts the bidder's valued pages that are worth at least that level."""
     if not bid.counts or level > bid.top:
         return 0
     return bid.counts[min(bid.top - level, len(bid.counts) - 1)]
@@ -80,7 +80,7 @@ def _within(shares: dict[str, float], requests: float) -> dict[str, float]:
 
 
 def aim(now: float, spacing: float, openings: Iterable[float]) -> float:
-    """When to use a slot that comes now: at the first opening of a coveted host before the next slot, or at once.
+    """Returns when to use a slot that comes now: at the first opening of a coveted host before the next, or at once.
 
     A worker with few slots would ask a host that is held up by politeness a slot too late each time: with slots as far
     apart as half of the host's spacing, one request in four of those that it may be sent is missed (docs/fleet.md).

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from crawld.cli.options import LazyGroup
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, settings_in_use
+from crawld.cli.options import ALLOW_PRIVATE, LazyGroup, settings_file
+from crawld.cli.remote import AS_JSON, CommandTarget, targeted
 from crawld.cli.run import crawl, fail_as_service, settings_reader
 from crawld.cli.tables import Row, TableColumn, duration, figure, name, number, print_lines, print_rows, word
 from crawld.fleet.store.standing import FleetStanding
@@ -62,22 +62,11 @@ NAME = r"[\w.-]{1,63}"  # it is part of the control socket's path, which is shor
 
 
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, readable=False),
-    envvar="CRAWLD_CONFIG",
-    help="Settings (YAML).",
-)
+@settings_file("Settings (YAML).")
 @click.option("--name", metavar="NAME", envvar="CRAWLD_WORKER", help="What to call this worker; default: HOST-PID.")
 @click.option("--urls", metavar="FILE", envvar="CRAWLD_URLS", help="The pages to keep fresh, one URL a line.")
 @click.option("--database", metavar="URL", envvar="CRAWLD_DATABASE", help="The fleet's: postgresql://USER@HOST/NAME.")
-@click.option(
-    "--allow-private",
-    metavar="NETWORK",
-    multiple=True,
-    help="A private network that may be asked; repeatable.",
-)
+@ALLOW_PRIVATE
 @click.option("--process", type=int, hidden=True, help="Its number among the processes of one `crawld run`.")
 @click.option("--bandwidth", hidden=True, help="As that of `crawld run`, which hands it on.")
 @click.option("--yes", is_flag=True, hidden=True, help="As that of `crawld run`, which hands it on.")
@@ -146,9 +135,9 @@ def _sent(row: Row) -> str:
 COLUMNS = (
     name("worker"),
     word("state", 95),
-    TableColumn("shards", _shards, _brief_shards, stays=90),
+    TableColumn("shards", _shards, 90, _brief_shards),
     number("pages", 70),
-    TableColumn("sent of granted", _rates, _sent, stays=85),
+    TableColumn("sent of granted", _rates, 85, _sent),
     number("freshness", 60),
     number("level", 40),
     duration("lag", 50),
@@ -160,17 +149,16 @@ COLUMNS = (
 
 @click.command()
 @click.option("--all", "everyone", is_flag=True, help="Workers that left or were lost within a day, too.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def status(everyone: bool, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def status(everyone: bool, target: CommandTarget, as_json: bool) -> None:
     """Show what is wrong first, then the fleet as a whole, then a row for each worker.
 
     `level` is the crawl value of the last request that the fleet's rate allows; a worker's is that of its last pick.
     `lag` is how long records wait to be written. `stale` counts records that a worker crawled for a shard which
     had another owner by then; they are dropped.
     """
-    view = asyncio.run(_read(settings_in_use(config_file, database).database))
+    view = asyncio.run(_read(target.settings_in_use().database))
     document = fleet_document(view, everyone=everyone)
     if as_json:
         click.echo(json.dumps(document, indent=2))
@@ -254,16 +242,15 @@ def _level(level: float | None) -> str:
 @click.command()
 @click.argument("worker")
 @click.option("--undo", is_flag=True, help="Let it hold shards again.")
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def drain(worker: str, undo: bool, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def drain(worker: str, undo: bool, target: CommandTarget, as_json: bool) -> None:
     """Have WORKER, by its name or id, give its shards to the others; then it can be stopped without a pause.
 
     It commits what it crawled, gives shard after shard back and takes no new ones, until it is stopped or --undo.
     `crawld fleet status` shows how many it still holds.
     """
-    asyncio.run(_drain(settings_in_use(config_file, database).database, worker, undo=undo, as_json=as_json))
+    asyncio.run(_drain(target.settings_in_use().database, worker, undo=undo, as_json=as_json))
 
 
 async def _drain(database: str, worker: str, *, undo: bool, as_json: bool) -> None:

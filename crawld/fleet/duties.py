@@ -1,4 +1,4 @@
-"""What one worker does for the whole fleet: the one that has the duty runs it, and when it ends another does.
+"""Duties, which one worker does for the whole fleet: the one that has it runs it, and when it ends another does.
 
 A duty is done in terms. All that is written during a term is fenced by it: the transaction goes through only while the
 database says that the term lasts, so a worker that was stopped and wakes up writes nothing more.

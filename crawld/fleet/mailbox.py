@@ -1,4 +1,4 @@
-"""What other workers and commands tell of pages and hosts that are ours: pages that came or went, signals, steering."""
+"""Mail of other workers and commands about our pages and hosts: pages that came or went, signals, steering."""
 
 import asyncio
 import hashlib
@@ -12,7 +12,7 @@ from crawld.crawl.admission import Booking
 from crawld.crawl.asked_pages import ReadClaim
 from crawld.fleet.shard_set import ShardSet
 from crawld.fleet.store.ledger import SqlLedger, TurnWanted
-from crawld.fleet.store.making import HOST, MARKS, PAGES, REFRESH, SIGNALS, TURN, WEBSUB, Mail
+from crawld.fleet.store.making import Mail, MailKind
 from crawld.fleet.store.shard_store import SqlShardStore
 from crawld.model.errors import DamagedError, StoreError
 from crawld.model.signal import Claimed
@@ -42,7 +42,7 @@ LIMITS = MailboxLimits()
 log = logging.getLogger("crawld.fleet")
 
 LATER = (503, "try again later")
-"""What a hub is answered while the database is out of reach."""
+"""Answer to a hub while the database is out of reach."""
 
 
 class Outbox:
@@ -59,7 +59,7 @@ class Outbox:
             if shard not in self._shard_set.loaded:
                 by_shard[shard].append((url, source.value, self._clock.now(), claimed_at))
         mail = [
-            Mail(shard, SIGNALS, {"signals": signals[start : start + LIMITS.at_once]})
+            Mail(shard, MailKind.SIGNALS, {"signals": signals[start : start + LIMITS.at_once]})
             for shard, signals in by_shard.items()
             for start in range(0, len(signals), LIMITS.at_once)
         ]
@@ -105,7 +105,7 @@ class Outbox:
         return file if is_token(token, file) else None
 
     async def _tell(self, file: File, body: Mapping[str, Any]) -> None:
-        await self._ledger.send([Mail(self._shard_set.shard(file.host), WEBSUB, body)])
+        await self._ledger.send([Mail(self._shard_set.shard(file.host), MailKind.WEBSUB, body)])
 
 
 class HostTurns:
@@ -115,7 +115,7 @@ class HostTurns:
         self._ledger, self._pages, self._shard, self._clock = ledger, pages, shard, clock
 
     def concerns(self, host: str) -> bool:
-        """Whether other workers may ask a host as well; one that has pages here leaves them room by mail."""
+        """Tells whether other workers may ask a host as well; one that has pages here leaves them room by mail."""
         return not self._pages.on_host(host)
 
     async def book(self, host: str, delay: float, gaps: int, late: float, longest: float) -> Booking:
@@ -168,25 +168,25 @@ class Mailbox:
 
     async def _deal(self, mail: Sequence[Mail]) -> None:
         """Do what messages to loaded shards ask for; doing it twice does no harm."""
-        pages = list(dict.fromkeys(page for one in mail if one.kind == PAGES for page in one.body["ids"]))
+        pages = list(dict.fromkeys(page for one in mail if one.kind == MailKind.PAGES for page in one.body["ids"]))
         for start in range(0, len(pages), LIMITS.pages_at_once):
             await self._page_set.renew(pages[start : start + LIMITS.pages_at_once], self._clock.now())
         for one in mail:
-            if one.kind == HOST:
+            if one.kind == MailKind.HOST:
                 self._shard_set.steer_host(**one.body)
-            elif one.kind == SIGNALS:
+            elif one.kind == MailKind.SIGNALS:
                 self._shard_set.hear(one.body["signals"])
-            elif one.kind == WEBSUB and "query" in one.body and (hubs := self._hubs()) is not None:
+            elif one.kind == MailKind.WEBSUB and "query" in one.body and (hubs := self._hubs()) is not None:
                 hubs.confirm(one.body["token"], one.body["query"], self._clock.now())
-            elif one.kind == WEBSUB and "feed" in one.body:
+            elif one.kind == MailKind.WEBSUB and "feed" in one.body:
                 self._shard_set.sources.poll_soon(one.body["feed"], self._clock.now())
-            elif one.kind == TURN:
+            elif one.kind == MailKind.TURN:
                 self._shard_set.leave_room(**one.body)
-            elif one.kind == REFRESH:
+            elif one.kind == MailKind.REFRESH:
                 claim = ReadClaim.INSIST if one.body.get("read") else ReadClaim.ORDER
                 for page_id in one.body["ids"]:
                     self._steering.ask_now(page_id, claim)
-        if any(one.kind == MARKS for one in mail):
+        if any(one.kind == MailKind.MARKS for one in mail):
             await self._steering.restore_marks()
 
 
@@ -198,7 +198,7 @@ FLEET_LIST = "list of the fleet"
 
 
 def list_digest(body: bytes) -> str:
-    """What tells one list from another, in every version."""
+    """Hash that tells one list from another, the same in every version."""
     return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 

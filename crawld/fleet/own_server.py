@@ -52,7 +52,7 @@ LIMITS = OwnServerLimits()
 log = logging.getLogger("crawld.fleet")
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
-"""Where distributions put the server, which is seldom in the PATH."""
+"""Folders in which distributions put the server, which is seldom in the PATH."""
 NO_SERVER = (
     "several processes share a PostgreSQL, and {missing}: install it (`apt install postgresql`, "
     "`dnf install postgresql-server`), or set `database: postgresql://USER@HOST/NAME`"
@@ -102,7 +102,7 @@ class OwnServer:
 
     @property
     def adopted(self) -> bool:
-        """Whether everything is in there, and commands find it."""
+        """Tells whether everything is in there, and commands find it."""
         return bool((self._folder / SERVER_ADDRESS).read_text(encoding="utf-8"))
 
     def adopt(self) -> None:
@@ -143,11 +143,11 @@ class OwnServer:
 
     @property
     def ended(self) -> bool:
-        """Whether it was started and has ended by itself."""
+        """Tells whether it was started and has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def stop(self) -> None:
-        """End it: nobody is connected any more."""
+        """Ends it: no client is connected any more."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -161,7 +161,7 @@ class OwnServer:
 
     @cached_property
     def _user(self) -> pwd.struct_passwd | None:
-        """Who runs the server: None is ourselves."""
+        """The user that runs the server; None: our own."""
         if os.geteuid() != 0:
             return None
         try:
@@ -196,7 +196,7 @@ class OwnServer:
             data.symlink_to(home / "data")
 
     def _socket_folder(self, data: Path) -> Path:
-        """Where the socket lies: beside the files, or, where that path is too long, in a folder that nobody guesses."""
+        """The folder of the socket: that of the files, or, where its path is too long, one named at random."""
         if len(bytes(data.parent)) <= LIMITS.max_socket_folder:
             return data.parent
         if self._sockets is None:
@@ -215,7 +215,7 @@ class OwnServer:
             subprocess.run(words, check=False, capture_output=True, **self._as_user(data))  # noqa: S603 - as above
 
     def _as_user(self, folder: Path) -> dict[str, Any]:
-        """How its programs are run: by its user, in a folder that this user can enter."""
+        """Arguments that run its programs as its user, in a folder that this user can enter."""
         given: dict[str, Any] = {"cwd": folder}
         if self._user is not None:
             given |= {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
@@ -260,13 +260,13 @@ def _pid_lines(data: Path) -> list[str]:
 
 
 def _answers(data: Path, pid: int) -> bool:
-    """Whether the server of that process takes connections, as its eighth line says."""
+    """Tells whether the server of that process takes connections, as its eighth line says."""
     lines = _pid_lines(data)
     return len(lines) > 7 and lines[0] == str(pid) and lines[7].strip() == "ready"
 
 
 def _is_alive(data: Path) -> bool:
-    """Whether the process that the files name is their server: after a crash of the machine it may be any program."""
+    """Tells whether the process that the files name is their server: after a crash it may be any program."""
     lines = _pid_lines(data)
     if not lines or not lines[0].isdecimal():
         return False

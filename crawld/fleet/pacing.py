@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from crawld.choose.pacer import LIMITS as PACER_LIMITS
-from crawld.choose.pacer import Slot
 from crawld.fleet.auction import aim
 from crawld.model.clock import SystemClock, boot, wall
 from crawld.model.errors import ClockError, UnsentError
@@ -59,11 +58,11 @@ class DatabaseTime:
         return self.now + passed + LIMITS.drift * abs(passed)
 
     def surely_at(self, time: float) -> float:
-        """When, since boot, the database's time has reached `time` for sure: where `least` does."""
+        """Seconds since boot at which the database's time has reached `time` for sure: where `least` does."""
         return self.answered + _without_drift(time - self.now)
 
     def possibly_at(self, time: float) -> float:
-        """When, since boot, the database's time may have reached `time`: where `most` does."""
+        """Seconds since boot at which the database's time may have reached `time`: where `most` does."""
         return self.asked - _without_drift(self.now - time)
 
 
@@ -124,12 +123,12 @@ class RateSchedule:
         return self.rates[index] if index >= 0 else 0.0
 
     def requests(self, start: float, end: float) -> float:
-        """How many requests come to be from one time to another."""
+        """Counts the requests that come to be from one time to another."""
         pieces = self._pieces(start)
         return math.fsum(rate * (min(until, end) - since) for since, until, rate in pieces if since < end)
 
     def reached(self, start: float, requests: float) -> float:
-        """When so many requests have come to be since `start`; inf if never."""
+        """Returns the time by which so many requests have come to be since `start`; inf if never."""
         for since, until, rate in self._pieces(start):
             gained = rate * (until - since)
             if rate > 0 and gained >= requests:
@@ -184,12 +183,11 @@ class GrantPacer:
 
     def __init__(self, now: float) -> None:
         self.openings: Callable[[], Iterable[float]] = tuple
-        """When hosts open, by our own clock, that a slot should rather wait for than be used before (`auction.aim`)."""
+        """Times by our own clock at which hosts open that a slot should wait for (`auction.aim`)."""
         self._aimed: float | None = None  # when the slot that has come is used, once that is decided
         self._schedule = NOTHING
         self._at = now
         self._credit = 0.0  # of a slot, as of `_at`
-        self._index = 0
         self._lost = 0.0
 
     @property
@@ -217,23 +215,22 @@ class GrantPacer:
         self._schedule = schedule
 
     def next_at(self) -> float:
-        """When the next slot begins; inf if no grant that is known brings one."""
+        """Returns the start of the next slot; inf if no grant that is known brings one."""
         come = self._schedule.reached(self._at, (1.0 - self._credit) * STRETCH)
         return come if self._aimed is None else max(come, self._aimed)
 
-    def take(self, now: float) -> Slot | None:
-        """The slot that has begun by `now`, or None. A driver that is late loses what it missed, and it is counted."""
+    def take(self, now: float) -> bool:
+        """Uses the slot that has begun by `now`; False if none has. A late driver loses what it missed, counted."""
         self._advance(now)
         if self._credit < 1.0 - LIMITS.rounding or self.rate <= 0:
-            return None
+            return False
         if self._aimed is None:
             self._aimed = aim(now, self.spacing, self.openings())
         if now < self._aimed:
-            return None
+            return False
         self._aimed = None
         self._credit -= 1.0
-        self._index += 1
-        return Slot(self._index - 1, now)
+        return True
 
     def change_rate(self, rate: float, now: float) -> None:  # noqa: ARG002 - grants alone decide how fast slots come
         """Nothing: the rate is what is granted."""
@@ -277,7 +274,7 @@ class GrantDoor:
         until = self._clock.monotonic() + LIMITS.max_wait
         async with self._turn:
             while (now := self._clock.monotonic()) < until:
-                if now < self._deadline and self._pacer.take(now) is not None:
+                if now < self._deadline and self._pacer.take(now):
                     return now
                 await self._wait(min(self._pacer.next_at() if now < self._deadline else math.inf, until) - now)
         raise UnsentError("no grant for this request came in time")

@@ -12,7 +12,7 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from crawld.fleet.store.making import change_first_bandwidth, make_fleet
 from crawld.fleet.store.transfer import named_counts, take_over
 from crawld.main.checks import set_up_logging
 from crawld.main.settings import Settings
-from crawld.main.supervisor import Notifier
+from crawld.main.supervisor import Notifier, handling_signals
 from crawld.model.clock import SystemClock
 from crawld.model.units import format_rate, many
 from crawld.pages.list_file import list_body, read_once
@@ -99,7 +99,7 @@ class ProcessGroup:
 
     async def run(self) -> int:
         """Live until SIGTERM or SIGINT, or until a process cannot start; the exit status."""
-        with self._signals(), self._hearing():
+        with handling_signals(self._stop.set, lambda: _hang_up(self.members[:1])), self._hearing():
             keeping = [asyncio.create_task(self._keep(member)) for member in self.members]
             watching = asyncio.create_task(self._watch())
             stopping = asyncio.create_task(self._stop.wait())
@@ -122,21 +122,6 @@ class ProcessGroup:
                     raise error
         log.info("stopped", extra={"processes": len(self.members)})
         return self._status
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
-            (signal.SIGTERM, signal.SIGINT), self._stop.set
-        )
-        handlers[signal.SIGHUP] = lambda: _hang_up(self.members[:1])
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
 
     # -- one process ------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ LIBC = ctypes.CDLL(None)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a worker's process ended, and the last lines that it logged."""
+    """The end of a worker's process: its status, and the last lines that it logged."""
 
     status: int
     lines: tuple[str, ...]
@@ -57,7 +57,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class ActorStanding:
-    """How a worker on Ray stands: its process now, how often it was started, and how it ended last."""
+    """State of a worker on Ray: its process now, the number of its starts, and its last end."""
 
     process: int | None
     starts: int
@@ -84,7 +84,7 @@ class WorkerActor:
         self._keeper.start()
 
     def standing(self) -> ActorStanding:
-        """How the worker stands now."""
+        """Returns the worker's state now."""
         process = self._process
         running = process is not None and process.poll() is None
         return ActorStanding(process.pid if process is not None and running else None, self._starts, self._ended)

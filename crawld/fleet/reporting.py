@@ -1,4 +1,4 @@
-"""What a worker says of itself with its beat: its bid for the next round, and its figures."""
+"""The report in a worker's beat: its bid for the next round, and its figures."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ class ReportingLimits:
     """After a host opens, a slot that waits for it is used: our time follows the database's, and may lose a little of
     what it had to go. A slot a hair too early goes to another page, and the host waits for the next."""
     rate_memory: float = 0.2
-    """What the requests of the last second weigh in the rate that is reported."""
+    """Weight of the last second's requests in the rate that is reported."""
 
 
 LIMITS = ReportingLimits()
@@ -73,12 +73,12 @@ class Reporter:
         )
 
     def _take_status(self) -> Status | None:
-        """What our own control says, once."""
+        """Returns the latest status of our own control, once."""
         status, self._status = self._status, None
         return status
 
     def _bid(self) -> Bid:
-        """What our pages will be worth in the next round, without those that are sent before it."""
+        """Bids for the next round by what our pages will be worth, without those that are sent before it."""
         now, boot = self.clock.now(), self.clock.monotonic()
         waits = (
             SHARDS_LIMITS.round_seconds
@@ -102,7 +102,7 @@ class Reporter:
         return total
 
     def openings(self) -> list[float]:
-        """When those hosts open, by the monotonic clock."""
+        """Returns the times at which those hosts open, by the monotonic clock."""
         earliest = self.crawler.gate.earliest
         behind = self.clock.monotonic() - self.clock.now() + LIMITS.opening_seconds
         return [float(earliest[host]) + behind for host in self.held_up if host < len(earliest)]

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from crawld.cli.options import RATE
-from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, settings_in_use
+from crawld.cli.options import rate, settings_file
+from crawld.cli.remote import AS_JSON, CONFIG, DATABASE, CommandTarget, targeted
 from crawld.fleet.asking import database_clock
 from crawld.fleet.assembly import OWN, shared_document, with_shared
 from crawld.fleet.mailbox import FLEET_LIST, list_digest
@@ -23,6 +23,7 @@ from crawld.main.checks import check
 from crawld.main.settings import DURATIONS, Settings, changes, load
 from crawld.model.clock import SystemClock
 from crawld.model.errors import ConfigError
+from crawld.model.page import FROM_LIST
 from crawld.model.shards import MAX_SHARDS
 from crawld.model.units import format_rate, many, spell_duration
 from crawld.pages.list_file import LIMITS as LIST_FILE_LIMITS
@@ -87,7 +88,7 @@ class Told:
     type=click.IntRange(1, MAX_SHARDS),
     help="Parts that hosts are spread over; cannot be changed later.",
 )
-@click.option("--bandwidth", type=RATE, help="Requests of the whole fleet, as 100/s; default: the settings'.")
+@click.option("--bandwidth", type=rate, help="Requests of the whole fleet, as 100/s; default: the settings'.")
 @AS_JSON
 def init(
     config_file: Path | None, database: str | None, source: str | None, shards: int, bandwidth: float | None,
@@ -128,26 +129,25 @@ def init(
 
 @click.command()
 @click.option(
-    "--to", "target", metavar="URL", required=True, help="sqlite:///FILE that is not there yet, or an empty PostgreSQL."
+    "--to", "place", metavar="URL", required=True, help="sqlite:///FILE that is not there yet, or an empty PostgreSQL."
 )
-@CONFIG
-@DATABASE
+@targeted
 @AS_JSON
-def export(target: str, config_file: Path | None, database: str | None, as_json: bool) -> None:
+def export(place: str, target: CommandTarget, as_json: bool) -> None:
     """Write pages, history, estimates, copies, hooks and settings of a fleet into a database for `crawld run`.
 
     Workers may go on meanwhile: what they write from now on is left out. Changes keep their numbers.
     """
     told = Told()
-    copying = write_out(settings_in_use(config_file, database).database, target, told)
+    copying = write_out(target.settings_in_use().database, place, told)
     counts = named_counts(asyncio.run(copying))
     if as_json:
         seconds = {"seconds": round(told.seconds, 3), "pages_per_second": round(counts["pages"] / told.seconds, 1)}
         click.echo(json.dumps({"copied": counts} | seconds))
         return
-    click.echo(f"wrote the fleet to {target}:")
+    click.echo(f"wrote the fleet to {place}:")
     told.show(counts)
-    click.echo(f"`crawld run --database {target}` goes on with it")
+    click.echo(f"`crawld run --database {place}` goes on with it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +168,12 @@ class Asking:
     silent: bool
 
     def agrees(self, question: str) -> bool:
-        """Whether to go on."""
+        """Tells whether to go on."""
         return self.yes or (not self.silent and click.confirm(question))
 
 
 @click.command()
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(path_type=Path, readable=False),
-    envvar="CRAWLD_CONFIG",
-    required=True,
-    help="The settings (YAML) to put in force, with their URL list.",
-)
+@settings_file("The settings (YAML) to put in force, with their URL list.", required=True)
 @DATABASE
 @click.option("--yes", is_flag=True, help="Apply without asking, also where the list lets many pages go.")
 @AS_JSON
@@ -191,7 +184,7 @@ def apply(config_file: Path, database: str | None, yes: bool, as_json: bool) -> 
     machine's own stays its file's: api, log, reading, user_agent, allow_private, database and the place of the list.
     The rate is changed by `crawld bandwidth`. With --json nothing is asked: without --yes nothing is changed.
     """
-    settings = settings_in_use(config_file, database)
+    settings = CommandTarget(config_file, database).settings_in_use()
     if bad := check(settings):
         raise ConfigError("\n".join(str(error) for error in bad))
     document = asyncio.run(_apply(settings, Asking(yes, as_json)))
@@ -233,7 +226,7 @@ def _in_force(differing: Mapping[str, Any], changed: ListChange | None, found: R
 
 
 def _difference(settings: Settings, found: Revision | None) -> dict[str, dict[str, Any]]:
-    """What is in force and what would be, by the name of the setting; hooks by name, for they hold secrets."""
+    """Values in force and values to come, by the name of the setting; hooks by name, for they hold secrets."""
     before = Settings() if found is None else with_shared(settings, found.document)
     names = [name for name in changes(before, settings) if name.partition(".")[0] not in OWN]
     return {name: {"before": _told(before, name), "after": _told(settings, name)} for name in names}
@@ -290,7 +283,8 @@ async def _take_list(
         return asking.agrees(f"The list no longer names {retired} of {many(of, 'page')}. Let them go?")
 
     await store.change_setting(FLEET_LIST, list_digest(changed.body), now=now)
-    taken = await store.adopt_list(changed.listed.wanted, now=now, may_retire=may_retire)
+    wanted = changed.listed.wanted
+    taken = await store.adopt(wanted, origin=FROM_LIST, now=now, complete=True, may_retire=may_retire)
     if not taken.held_back:
         mark = f"{list_mark(changed.body)} {len(changed.listed.wanted)} {len(changed.listed.bad)}"
         await store.change_setting(TAKEN_OVER, mark, now=now)

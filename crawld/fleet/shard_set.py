@@ -97,7 +97,7 @@ class ShardSet:
         for host, curve in stored.age_curves.items():
             self.scheduler.set_age_curve(self.gate.host_of_pages(host), curve)
         self.robots.restore(stored.robots, own=True)  # before the first page is picked
-        await self.page_set.take_back(stored.pages, now)
+        await self.page_set.load(stored.pages, now)
         self.sources.restore(stored.sources)
         for poll in self.sources.watch_given(now, lambda host: self.shard(host) in epochs):
             self.store.record_poll(poll)
@@ -105,7 +105,7 @@ class ShardSet:
         self.learner.recall_later(list(epochs))
 
     def keeps(self, page_id: int) -> bool:
-        """Whether a page belongs to a shard that is in memory."""
+        """Tells whether a page belongs to a shard that is in memory."""
         return shard_of_id(page_id) in self.loaded
 
     def steer_host(

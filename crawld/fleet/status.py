@@ -170,7 +170,7 @@ class FleetHistory:
 
 
 def slots_spent(view: FleetView) -> Spent:
-    """What became of all slots so far, by use and outcome."""
+    """Counts all slots so far by use and outcome."""
     by_use = slots_by_use(of_processes(view.workers))
     return Counter({(use, outcome): count for use, counts in by_use.items() for outcome, count in counts.items()})
 

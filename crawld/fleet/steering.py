@@ -4,14 +4,12 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crawld.choose.host_gate import HostGate
 from crawld.crawl.reads import Freshened
 from crawld.fleet.status import merged_status
 from crawld.fleet.store.fleet_store import SqlFleetStore
-from crawld.fleet.store.making import MARKS as MARKS_MAIL
-from crawld.fleet.store.making import REFRESH, Mail
+from crawld.fleet.store.making import Mail, MailKind
 from crawld.fleet.view import FleetView
 from crawld.model.crawl import AUDITS_KEPT
 from crawld.model.errors import InputError
@@ -23,8 +21,8 @@ from crawld.model.web import Clock
 from crawld.model.why import Reason, Why, most_decisive_first, stored_reasons
 from crawld.pages.status import Audits
 from crawld.read.page.rules import DigestRules
-from crawld.show.actions import MARKS, Actions, Refreshed, Reload, Steered, format_marks, parse_marks, rule_document
-from crawld.show.control import BANDWIDTH, PAUSED, HeldPage, explain_page, steer, worth_reason
+from crawld.show.actions import Control, Refreshed, Reload, Steered
+from crawld.show.control import HeldPage, explain_page, steer, worth_reason
 from crawld.show.forecasts import StoredScheduler, Terms
 from crawld.show.report import Explanation, ForecastReport, Status
 from crawld.store.pages import Adoption
@@ -48,7 +46,7 @@ class FleetSteeringLimits:
 LIMITS = FleetSteeringLimits()
 
 
-class FleetSteering:
+class FleetSteering(Control):
     """The `Control` of a fleet, on its database alone."""
 
     def __init__(
@@ -62,9 +60,9 @@ class FleetSteering:
         reload: Callable[[bool], Awaitable[Reload]] | None = None,
     ) -> None:
         """`rules`, `healthy` and `reload` are those of the worker in whose process this answers, where it is one."""
-        self._store, self._terms, self._clock, self._rules = store, terms, clock, rules or DigestRules()
-        self.actions = Actions(self, store, clock)
-        self._healthy, self._reload = healthy, reload
+        super().__init__(store, clock, rules or DigestRules())
+        self._store: SqlFleetStore = store
+        self._terms, self._healthy, self._reload = terms, healthy, reload
         self._one_at_a_time = asyncio.Lock()
         self._read: tuple[float, StoredScheduler, float] | None = None
 
@@ -77,7 +75,7 @@ class FleetSteering:
         return merged_status(await self._store.view(), audits.measured(), intervals)
 
     async def forecast(self, rates: Sequence[float]) -> ForecastReport:
-        """What the bandwidth set and these rates buy in the long run, by what is stored of the pages."""
+        """Returns the freshness that the bandwidth set and these rates buy in the long run, by the pages stored."""
         view = await self._store.view()
         spent = merged_status(view, None, self._terms.intervals).requests_by_purpose
         async with self._one_at_a_time:
@@ -93,16 +91,8 @@ class FleetSteering:
             return await asyncio.to_thread(pages.forecast, view.bandwidth, rates, spent, now, part)
 
     def healthy(self) -> bool:
-        """Whether the process that answers is well."""
+        """Tells whether the process that answers is well."""
         return self._healthy()
-
-    async def change_bandwidth(self, rate: float) -> None:
-        """Let so many requests a second leave in all, from the next round on."""
-        await self._store.change_setting(BANDWIDTH, repr(rate), now=self._clock.now())
-
-    async def pause(self, *, paused: bool) -> None:
-        """Pause, or go on, from the next beat and round on."""
-        await self._store.change_setting(PAUSED, "yes" if paused else None, now=self._clock.now())
 
     async def steer_host(
         self, name: str, *, blocked: bool | None = None, delay: float | None = None, drop_delay: bool = False
@@ -126,43 +116,18 @@ class FleetSteering:
 
     async def remove_pages(self, urls: Sequence[str], *, keep_out: bool = False) -> Sequence[str]:
         """Retire pages of any origin; the holders of their shards are told."""
-        return [page.url for page in await self._store.retire(urls, now=self._clock.now(), keep_out=keep_out)]
-
-    async def readmit_pages(self, urls: Sequence[str]) -> Sequence[str]:
-        """Keep these pages out no longer."""
-        return await self._store.readmit(urls)
-
-    async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Who listed these pages, by URL."""
-        return await self._store.origins(urls)
+        return [page.url for page in await self._store.pages.retire(urls, now=self._clock.now(), keep_out=keep_out)]
 
     async def refresh(self, urls: Sequence[str], *, wait: float = 0.0) -> Sequence[Refreshed]:
         """Ask for pages before all others: the holders of their shards are told, and the database is looked at."""
         known = {identity(one.url): one.id for one in await self._store.listed(urls)}
-        ids, now = list(known.values()), self._clock.now()
-        by_shard: dict[int, list[int]] = {}
-        for page_id in ids:
-            by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
-        await self._store.tell([Mail(shard, REFRESH, {"ids": some}) for shard, some in by_shard.items()])
-        until, done = self._clock.monotonic() + wait, dict[int, float | None]()
-        while ids and self._clock.monotonic() < until and len(done) < len(ids):
-            await asyncio.sleep(LIMITS.look_seconds)
-            attempts = await self._store.attempts(ids)
-            done = {page_id: at for page_id, at in attempts.items() if at is not None and at >= now}
+        done = await asked_for(self._store, self._clock, list(known.values()), wait)
         return [_refreshed(url, known.get(identity(url)), done) for url in urls]
-
-    async def marks(self) -> Sequence[Mark]:
-        """The parts of pages that operators have marked as not to be compared."""
-        return parse_marks(await self._store.setting(MARKS))
 
     async def change_marks(self, marks: Sequence[Mark]) -> None:
         """Compare pages without these parts; every worker that holds a shard is told."""
-        await self._store.change_setting(MARKS, format_marks(marks), now=self._clock.now())
-        await self._store.tell([Mail(shard, MARKS_MAIL, {}) for shard in range(self._store.shards)])
-
-    def rule_of(self, url: str) -> Mapping[str, Any]:
-        """What of a page counts as a change by the settings of the worker that answers."""
-        return rule_document(self._rules, url)
+        await super().change_marks(marks)
+        await self._store.tell([Mail(shard, MailKind.MARKS, {}) for shard in range(self._store.shards)])
 
     async def explain(self, page_id: int) -> Explanation | None:
         """Returns what is stored of a page and why it is not crawled just now; None if it is retired or unknown."""
@@ -201,7 +166,28 @@ class FleetSteering:
         return await self._reload(retire)
 
 
-def _refreshed(url: str, page_id: int | None, done: Mapping[int, float | None]) -> Refreshed:
+async def asked_for(
+    store: SqlFleetStore, clock: Clock, ids: Sequence[int], wait: float, *, read: bool = False
+) -> dict[int, float]:
+    """Have the holders of pages ask for them; when those that were attempted within so many seconds were.
+
+    With `read` somebody waits for the copies.
+    """
+    now, until = clock.now(), clock.monotonic() + wait
+    by_shard: dict[int, list[int]] = {}
+    for page_id in ids:
+        by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
+    body: dict[str, object] = {"read": True} if read else {}
+    await store.tell([Mail(shard, MailKind.REFRESH, {"ids": some, **body}) for shard, some in by_shard.items()])
+    done: dict[int, float] = {}
+    while len(done) < len(ids) and clock.monotonic() < until:
+        await asyncio.sleep(LIMITS.look_seconds)
+        attempts = await store.attempts(ids)
+        done = {page_id: at for page_id, at in attempts.items() if at is not None and at >= now}
+    return done
+
+
+def _refreshed(url: str, page_id: int | None, done: Mapping[int, float]) -> Refreshed:
     if page_id is None:
         return Refreshed(url, "unknown", "it is not on the list: `crawld urls add URL` adds it")
     if page_id in done:
@@ -230,24 +216,11 @@ class FleetReads:
         seconds = LIMITS.read_seconds if wait is None else wait
         if seconds <= 0:
             return Freshened("stale", "the reader does not wait")
-        if await self._asked([view.page.id], seconds):
+        if await asked_for(self._store, self._clock, [view.page.id], seconds, read=True):
             return Freshened("crawled")
         return Freshened("stale", f"its worker did not crawl it within {seconds:g} s")
 
     async def first_copies(self, urls: Sequence[str], wait: float) -> None:
         """Wait until pages have their first copies, or for so many seconds."""
-        await self._asked([one.id for one in await self._store.listed(urls)], wait)
-
-    async def _asked(self, ids: Sequence[int], wait: float) -> bool:
-        """Whether all pages were attempted in time."""
-        now, until = self._clock.now(), self._clock.monotonic() + wait
-        by_shard: dict[int, list[int]] = {}
-        for page_id in ids:
-            by_shard.setdefault(shard_of_id(page_id), []).append(page_id)
-        await self._store.tell([Mail(shard, REFRESH, {"ids": some, "read": True}) for shard, some in by_shard.items()])
-        while self._clock.monotonic() < until:
-            await asyncio.sleep(LIMITS.look_seconds)
-            attempts = await self._store.attempts(ids)
-            if all(at is not None and at >= now for at in attempts.values()):
-                return True
-        return False
+        ids = [one.id for one in await self._store.listed(urls)]
+        await asked_for(self._store, self._clock, ids, wait, read=True)

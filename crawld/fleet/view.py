@@ -1,4 +1,4 @@
-"""How a fleet stands: its workers, what they hold and may send, and what is wrong in sentences."""
+"""The state of a fleet: its workers, what they hold and may send, and what is wrong in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ class WorkerView:
 
     @property
     def live(self) -> bool:
-        """Whether its lease lasts."""
+        """Tells whether its lease lasts."""
         return self.state in {"live", "draining", "drained"}
 
     @property
@@ -117,7 +117,7 @@ def _of_all(view: FleetView) -> Iterator[TroubleReport]:
         yield TroubleReport("free_shards", f"{view.free} of {many(view.shards, 'shard')} {held} not crawled")
     if view.round_at is None or view.now - view.round_at > LIMITS.round_late_seconds:
         since = "yet" if view.round_at is None else f"since {format_age(view.round_at, view.now)}"
-        yield TroubleReport("no_round", f"no round was cleared {since}: nobody has a grant, and nothing is sent")
+        yield TroubleReport("no_round", f"no round was cleared {since}: no worker has a grant, and nothing is sent")
 
 
 def _of_workers(view: FleetView) -> Iterator[TroubleReport]:

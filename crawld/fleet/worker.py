@@ -46,7 +46,7 @@ LIMITS = WorkerLimits()
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a worker is to do about its shards: claim at most so many free ones, or give so many away."""
+    """The next step of a worker toward its share: claim at most so many free shards, or give so many away."""
 
     claim: int = 0
     give: int = 0
@@ -184,7 +184,7 @@ class Worker:
 
     @property
     def draining(self) -> bool:
-        """Whether this worker is to give everything away."""
+        """Tells whether this worker is to give everything away."""
         return self._stopping or (self.beat is not None and self.beat.draining)
 
     # -- beats ------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Worker:
                 await self.clock.sleep_until(self._next_beat(self.clock.monotonic()))
 
     def _next_beat(self, now: float) -> float:
-        """When to beat again: on a grid in the database's time, early in each half of a round.
+        """Returns the time of the next beat: on a grid in the database's time, early in each half of a round.
 
         A bid is there before its round is cleared, and the grant is known before its round begins.
         """

@@ -24,7 +24,6 @@ class ContestLimits:
 
     min_seconds: float = 5.0
     """Seconds below which there is nothing to compare."""
-    poll_share: float = 0.05
     learn_seconds: float = 0.5
     tick_seconds: float = 5.0
     poll_seconds: float = 1.0
@@ -146,7 +145,7 @@ class LabDaemons:
     bandwidth: float
     audit_share: float = 0.0
     listen: str | None = None
-    """Where a daemon serves its dashboard; only one at a time can."""
+    """Address at which a daemon serves its dashboard; only one at a time can."""
     read_share: float = 0.5
     mode: str = "main"
     """The part of pages that is compared; `raw` spends no request on telling noise from edits."""
@@ -187,7 +186,7 @@ class LabDaemons:
             "allow_private": ["127.0.0.0/8"],
             "politeness": {"delay": 0, "per_host": 100},
             "min_interval": 0.2,
-            "signals": {"share": LIMITS.poll_share} if policy.hears else {"sitemaps": "off", "feeds": "off"},
+            "signals": {} if policy.hears else {"sitemaps": "off", "feeds": "off"},
             "audit": {"share": self.audit_share if policy.hears else 0},
             "read_through": {"share": self.read_share},
             "digest": [{"pattern": "*", "mode": self.mode}],

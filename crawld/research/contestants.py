@@ -13,13 +13,13 @@ from crawld.research.crawler import UNBOUND, KnowingCrawler
 from crawld.research.engine import SimulatedCrawler
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.peers import PEERS, peer_crawler
-from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, World
+from crawld.research.world import Floats, Ints, World
 
 ROUND_ROBIN = "uniform"
 """Round robin has nothing to learn."""
 
 
-class MirrorSync:
+class MirrorSync(SimulatedCrawler):
     """Mirror descent on the rates at which pages are visited (Kolobov et al. 2020).
 
     A page's cost per time, at rate r, is C(r) = r ∫ c(τ) dτ over an interval 1/r, so C'(r) = (mean cost within the
@@ -74,9 +74,6 @@ class MirrorSync:
             self._step()
         self._plan(page, now)
 
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:
-        """Signals are not looked at."""
-
     def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: ARG002 - from now on
         """Scale all rates."""
         self._bandwidth = rate
@@ -105,7 +102,7 @@ class MirrorSync:
         heapq.heappush(self._due, (now + interval * (self._random.random() if self._explores[page] else 1.0), page))
 
 
-class ExploreThenCommit:
+class ExploreThenCommit(SimulatedCrawler):
     """Visits all pages in turn at first, then at the optimal rates for what it has seen (Upadhyay et al. 2020).
 
     Of all its crawls the square root of their number, for each page, is for exploring. Then each page has the rate that
@@ -148,9 +145,6 @@ class ExploreThenCommit:
         self._left -= 1
         if self._left == 0:
             self._commit()
-
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:
-        """Signals are not looked at."""
 
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Plan anew."""

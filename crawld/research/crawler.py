@@ -1,6 +1,6 @@
 """The daemon's scheduler, policies and estimator in simulated time: nothing here decides anything of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,21 +9,100 @@ from numpy.typing import NDArray
 from crawld.choose.page_table import Intervals
 from crawld.choose.policies import build
 from crawld.choose.scheduler import Arrivals, Scheduler
+from crawld.model.estimate import Histories
 from crawld.model.signal import SOURCES
+from crawld.research.engine import SimulatedCrawler
 from crawld.research.gamma_posterior import smoothed_rates
 from crawld.research.world import NO_CLAIM, Claim, Floats, Ints, Population, World
 
+UNBOUND = Intervals(longest=np.inf, shortest=0.0)
+"""The papers' policies wait as long or as short as they like."""
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Everything seen so far: page i owns the rows offsets[i]:offsets[i+1] of the columns."""
 
-    offsets: Ints
-    tau: Floats
-    signals: Ints
-    changed: NDArray[np.bool_]
-    watched: Floats  # by page: time since its first crawl
-    heard: Ints  # by page: signals in that time
+class MemoryHistories:
+    """Histories of pages in memory, as the store would give them; `hosts` names the host of each page, from 0 on.
+
+    Of each page the latest observations are kept, as many as the store gives.
+    """
+
+    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), max_rows: int = 200) -> None:
+        pages = len(hosts)
+        self._hosts = np.array(hosts, object)
+        self._max_rows = max_rows
+        self._count = np.zeros(pages, np.int64)
+        self._first, self._last = np.full((2, pages), np.nan)
+        self._heard = np.zeros((pages, sources), np.int64)
+        self._at, self._tau = np.zeros((2, pages, 4))
+        self._changed = np.zeros((pages, 4), bool)
+        self._magnitude = np.full((pages, 4), np.nan)
+        self._signals = np.zeros((pages, 4, sources), np.int64)
+
+    def heard(self, page: int, source: int) -> None:
+        """A signal of a page that has been crawled was counted."""
+        self._heard[page, source] += 1
+
+    def heard_many(self, pages: Ints, counts: Ints) -> None:
+        """Counts signals by page and source."""
+        self._heard[pages] += counts
+
+    def begin(self, pages: Ints, at: Floats | float) -> None:
+        """First copies, which have nothing to be compared with."""
+        self._first[pages] = self._last[pages] = at
+
+    def crawled(
+        self,
+        pages: Ints,
+        at: Floats | float,
+        signals: Ints,
+        changed: NDArray[np.bool_],
+        magnitude: Floats | float = np.nan,
+    ) -> None:
+        """Pages were crawled at `at`: the signals counted since the crawl before (pages, sources), what was found."""
+        magnitude = np.broadcast_to(magnitude, len(pages))
+        new, at = np.isnan(self._last[pages]), np.broadcast_to(at, len(pages))
+        self.begin(pages[new], at[new])
+        pages, at, signals, changed, magnitude = (one[~new] for one in (pages, at, signals, changed, magnitude))
+        self._make_room(pages)
+        row = self._count[pages]
+        self._at[pages, row], self._tau[pages, row] = at, at - self._last[pages]
+        self._signals[pages, row], self._changed[pages, row], self._magnitude[pages, row] = signals, changed, magnitude
+        self._count[pages] += 1
+        self._last[pages] = at
+
+    def of(self, pages: Ints) -> Histories:
+        """The histories of these pages."""
+        count = self._count[pages]
+        used = np.arange(int(count.max(initial=0))) < count[:, None]
+        take = pages[:, None], np.arange(used.shape[1])[None, :]
+        return Histories(
+            page_ids=pages,
+            offsets=np.concatenate([[0], np.cumsum(count)]),
+            at=self._at[take][used],
+            tau=self._tau[take][used],
+            signals=self._signals[take][used],
+            changed=self._changed[take][used],
+            magnitude=self._magnitude[take][used],
+            hosts=self._hosts[pages].tolist(),
+            first_success=self._first[pages],
+            signal_counts=self._heard[pages],
+        )
+
+    def _make_room(self, pages: Ints) -> None:
+        """A free row for each page: more rows for all, or the oldest of those forgotten that have the most."""
+        have = self._at.shape[1]
+        full = pages[self._count[pages] == have]
+        if not len(full):
+            return
+        if have < self._max_rows:
+            more = min(2 * have, self._max_rows) - have
+            for name in ("_at", "_tau", "_changed", "_magnitude", "_signals"):
+                column = getattr(self, name)
+                room = np.zeros((len(column), more, *column.shape[2:]), column.dtype)
+                setattr(self, name, np.concatenate([column, room], axis=1))
+            return
+        for column in (self._at, self._tau, self._changed, self._magnitude, self._signals):
+            column[full, :-1] = column[full, 1:]
+        self._count[full] -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,54 +114,20 @@ class Learnt:
     kappa: Floats
     gamma: Floats
 
+    @classmethod
+    def truth(cls, population: Population) -> "Learnt":
+        """The true rates, known for certain."""
+        return cls(population.alpha, np.full(population.pages, np.inf), population.kappa, population.gamma)
 
-Fit = Callable[[Observed], Learnt]
-
-
-class Notebook:
-    """Writes down what crawls find, page by page; `copies` are the times of those there are at the start, else nan."""
-
-    def __init__(self, copies: Floats) -> None:
-        self._pages = len(copies)
-        self._page: list[int] = []
-        self._tau: list[float] = []
-        self._signals: list[int] = []
-        self._changed: list[bool] = []
-        self._last = copies.copy()
-        self._first = copies.copy()
-        self._since = np.zeros(self._pages, dtype=np.int64)
-        self._heard = np.zeros(self._pages, dtype=np.int64)
-
-    def crawled(self, page: int, now: float, changed: bool) -> None:
-        """A crawl found the page changed or not since the one before; the first of a page compares with nothing."""
-        last = self._last[page]
-        if np.isnan(last):
-            self._first[page] = now
-        else:
-            self._page.append(page)
-            self._tau.append(now - last)
-            self._signals.append(int(self._since[page]))
-            self._changed.append(changed)
-            self._heard[page] += self._since[page]
-        self._last[page] = now
-        self._since[page] = 0
-
-    def heard(self, page: int) -> None:
-        """A signal of the page came."""
-        self._since[page] += 1
-
-    def observed(self) -> Observed:
-        """All of it, in the order of pages."""
-        page = np.array(self._page, dtype=np.int64)
-        order = np.argsort(page, kind="stable")
-        return Observed(
-            offsets=np.concatenate([[0], np.cumsum(np.bincount(page, minlength=self._pages))]).astype(np.int64),
-            tau=np.array(self._tau)[order],
-            signals=np.array(self._signals, dtype=np.int64)[order],
-            changed=np.array(self._changed, dtype=bool)[order],
-            watched=np.nan_to_num(self._last - self._first),
-            heard=self._heard.copy(),
+    def arrivals(self, pages: Ints, hosts: Ints, mu: Floats, last: Floats) -> Arrivals:
+        """These pages, of which that is believed."""
+        kappa, gamma = _by_source(self.kappa[pages]), _by_source(self.gamma[pages])
+        return Arrivals(
+            pages, hosts, mu, last, alpha=self.alpha[pages], shape=self.shape[pages], kappa=kappa, gamma=gamma
         )
+
+
+Fit = Callable[[Histories], Learnt]
 
 
 class SmoothedFit:
@@ -91,7 +136,7 @@ class SmoothedFit:
     def __init__(self, first_guess: float) -> None:
         self._first_guess = first_guess
 
-    def __call__(self, seen: Observed) -> Learnt:
+    def __call__(self, seen: Histories) -> Learnt:
         """Every page's rate by itself."""
         rates = smoothed_rates(seen.offsets, seen.tau, seen.changed)
         rates = np.where(np.diff(seen.offsets) > 0, rates, self._first_guess)
@@ -99,102 +144,98 @@ class SmoothedFit:
         return Learnt(rates, np.full_like(rates, np.inf), nothing, nothing)
 
 
-UNBOUND = Intervals(longest=np.inf, shortest=0.0)
-"""The papers' policies wait as long or as short as they like."""
-
-
 @dataclass(frozen=True, slots=True)
 class Learning:
     """Parameters are not known but learnt, anew at every epoch; before that every page is taken for `first_guess`."""
 
-    fit: Callable[[], Fit]  # a new one for each run: it may remember
+    fit: Callable[[], Fit]
     epoch: float
     first_guess: tuple[float, float]  # α and the shape of its distribution
 
 
-class ScheduledCrawler:
-    """crawld as the simulator sees it; `copies` are the times of the copies at the start, nan where there is none."""
+class ScheduledCrawler(SimulatedCrawler):
+    """crawld as the simulator sees it, with estimates that are given."""
 
-    def __init__(
-        self, scheduler: Scheduler, copies: Floats, learning: Learning | None = None, discard: float = 0.0
-    ) -> None:
-        self._scheduler = scheduler
-        self._learning = learning
-        self._discard = discard
-        self._notebook = Notebook(copies)
-        self._last = [0.0] * len(copies)
-        self._fit = learning.fit() if learning else None
-        self._next_epoch = learning.epoch if learning else np.inf
-        self.pick = scheduler.pick
+    def __init__(self, scheduler: Scheduler, pages: int, discard: float = 0.0) -> None:
+        self._scheduler, self._discard = scheduler, discard
+        self._last = [0.0] * pages
 
-    def settle(self, page: int, now: float, changed: bool) -> None:
-        """Hand over what the crawl found, and at the end of an epoch everything learnt from all of them."""
+    def pick(self, now: float) -> int | None:
+        """The page most worth crawling."""
+        return self._scheduler.pick(now)
+
+    def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 - nothing is left to learn
+        """Start the page's time anew."""
         self._scheduler.settle(page, now)
         self._last[page] = now
-        if self._learning is None or self._fit is None:
-            return
-        self._notebook.crawled(page, now, changed)
-        if now >= self._next_epoch:
-            self._next_epoch += self._learning.epoch
-            self._teach(self._fit(self._notebook.observed()))
 
     def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - the papers' claim none
         """Count a signal, unless it comes so soon after a crawl that it is taken to be of what was crawled."""
-        if now - self._last[page] < self._discard:
-            return
-        self._scheduler.notice(page)
-        if self._learning is not None:
-            self._notebook.heard(page)
+        if now - self._last[page] >= self._discard:
+            self._scheduler.notice(page)
 
     def change_bandwidth(self, rate: float, now: float) -> None:
         """Tell those policies that plan ahead; to the others a slot is a slot."""
         self._scheduler.change_bandwidth(rate, now)
 
-    def _teach(self, learnt: Learnt) -> None:
-        ids = range(len(learnt.alpha))
-        self._scheduler.teach(
-            ids, alpha=learnt.alpha, shape=learnt.shape, kappa=_by_source(learnt.kappa), gamma=_by_source(learnt.gamma)
-        )
+
+class LearningCrawler(ScheduledCrawler):
+    """A policy that knows nothing but the importance of pages, and learns no signals.
+
+    `taught` is what it believed from epoch to epoch.
+    """
+
+    def __init__(self, policy: str, mu: Floats, bandwidth: float, learning: Learning, *, copies: bool) -> None:
+        pages, (alpha, shape) = len(mu), learning.first_guess
+        last, hosts = np.full(pages, 0.0 if copies else np.nan), np.zeros(pages, np.int64)
+        scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND), assumed=learning.first_guess)
+        scheduler.add(Arrivals(np.arange(pages), hosts, mu, last))
+        super().__init__(scheduler, pages)
+        self._fit, self._epoch = learning.fit(), learning.epoch
+        self._next_epoch = learning.epoch
+        self._histories = MemoryHistories([""] * pages, sources=1)
+        self._histories.begin(np.arange(pages), last)
+        nothing = np.zeros(pages)
+        self.taught = [Learnt(np.full(pages, alpha), np.full(pages, shape), nothing, nothing)]
+
+    def settle(self, page: int, now: float, changed: bool) -> None:
+        """Hand over what the crawl found, and at the end of an epoch everything learnt from all of them."""
+        super().settle(page, now, changed)
+        self._histories.crawled(np.array([page]), now, np.zeros((1, 1), np.int64), np.array([changed]))
+        if now >= self._next_epoch:
+            self._next_epoch += self._epoch
+            learnt = self._fit(self._histories.of(np.arange(len(self._last))))
+            self.taught.append(learnt)
+            kappa, gamma = _by_source(learnt.kappa), _by_source(learnt.gamma)
+            self._scheduler.teach(range(len(kappa)), alpha=learnt.alpha, shape=learnt.shape, kappa=kappa, gamma=gamma)
+
+    def known_at(self, time: float) -> Learnt:
+        """Beliefs at that time."""
+        return self.taught[min(int(time / self._epoch), len(self.taught) - 1)]
 
 
-class KnowingCrawler:
+class KnowingCrawler(ScheduledCrawler):
     """A policy that knows each page's true rates, of changes and of signals; pages may come and go.
 
     `world.population` is what it knows. A page of which no signal is true (λ = 0) is crawled by its rate alone.
     """
 
     def __init__(self, policy: str, world: World, bandwidth: float) -> None:
-        self._world = world
-        p = world.population
-        useful = p.lam > 0
-        self._alpha = p.alpha
-        self._kappa, self._gamma = (_by_source(np.where(useful, one, 0.0)) for one in (p.kappa, p.gamma))
-        self._scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
-        self.pick = self._scheduler.pick
-        self.change_bandwidth = self._scheduler.change_bandwidth
+        super().__init__(Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND)), world.population.pages)
+        self._world, true = world, Learnt.truth(world.population)
+        useful = world.population.lam > 0
+        self._known = Learnt(true.alpha, true.shape, *(np.where(useful, one, 0.0) for one in (true.kappa, true.gamma)))
         self.appear(np.flatnonzero(world.born <= 0), 0.0)
 
     def appear(self, pages: Ints, at: float) -> None:
         """Take in pages with their first copies."""
-        known = Arrivals(
-            pages,
-            self._world.host_of[pages],
-            self._world.population.mu[pages],
-            np.full(len(pages), at),
-            alpha=self._alpha[pages],
-            shape=np.full(len(pages), np.inf),
-            kappa=self._kappa[pages],
-            gamma=self._gamma[pages],
-        )
-        self._scheduler.add(known)
+        world = self._world
+        last = np.full(len(pages), at)
+        self._scheduler.add(self._known.arrivals(pages, world.host_of[pages], world.population.mu[pages], last))
 
     def vanish(self, pages: Ints) -> None:
         """Forget pages that are gone."""
         self._scheduler.retire(pages.tolist())
-
-    def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 - nothing is left to learn
-        """Start the page's time anew."""
-        self._scheduler.settle(page, now)
 
     def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: ARG002 - the claim counts
         """Count a signal, unless it claims a time before the last crawl."""
@@ -209,42 +250,22 @@ def scheduled(
     *,
     learning: Learning | None = None,
     discard: float = 0.0,
-    copies: bool = False,
 ) -> ScheduledCrawler:
     """A policy by its name, knowing `beliefs` exactly; or, learning, nothing but the importance of pages.
 
-    Who knows the pages has a copy of each at time 0; who learns has none, unless there are said to be copies.
+    Who knows the pages has a copy of each at time 0; who learns has none.
     """
     if learning is None:
-        certain = np.full(beliefs.pages, np.inf)
-        return convinced(
-            policy, beliefs.mu, Learnt(beliefs.alpha, certain, beliefs.kappa, beliefs.gamma), bandwidth, discard
-        )
-    pages = beliefs.pages
-    scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND), assumed=learning.first_guess)
-    last = np.full(pages, 0.0 if copies else np.nan)
-    scheduler.add(Arrivals(np.arange(pages), np.zeros(pages, dtype=np.int64), beliefs.mu, last))
-    return ScheduledCrawler(scheduler, last, learning, discard)
+        return convinced(policy, beliefs.mu, Learnt.truth(beliefs), bandwidth, discard)
+    return LearningCrawler(policy, beliefs.mu, bandwidth, learning, copies=False)
 
 
 def convinced(policy: str, mu: Floats, learnt: Learnt, bandwidth: float, discard: float = 0.0) -> ScheduledCrawler:
     """A policy by its name with given estimates and a copy of every page, which learns no more."""
-    pages = len(mu)
+    pages = np.arange(len(mu))
     scheduler = Scheduler(build(policy, bandwidth=bandwidth, intervals=UNBOUND))
-    last = np.zeros(pages)
-    scheduler.add(
-        Arrivals(
-            np.arange(pages),
-            np.zeros(pages, dtype=np.int64),
-            mu,
-            last,
-            alpha=learnt.alpha,
-            shape=learnt.shape,
-            kappa=_by_source(learnt.kappa),
-            gamma=_by_source(learnt.gamma),
-        )
-    )
-    return ScheduledCrawler(scheduler, last, None, discard)
+    scheduler.add(learnt.arrivals(pages, np.zeros_like(pages), mu, np.zeros(len(mu))))
+    return ScheduledCrawler(scheduler, len(mu), discard)
 
 
 def _by_source(column: Floats) -> Floats:

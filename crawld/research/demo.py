@@ -17,7 +17,7 @@ from rich.console import Console
 
 from crawld.choose.policies import DEFAULT, choose
 from crawld.cli.dashboard import own_listener, token_of
-from crawld.cli.options import RATE
+from crawld.cli.options import rate
 from crawld.cli.tables import console, fitted, name, number, word
 from crawld.main.settings import Settings
 from crawld.model.clock import SystemClock
@@ -155,7 +155,7 @@ class DemoCrawler(StrEnum):
     help="How long to watch.",
 )
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 5000), help="Pages of the living site.")
-@click.option("--bandwidth", default="10/s", show_default=True, type=RATE, help="Requests for each crawler.")
+@click.option("--bandwidth", default="10/s", show_default=True, type=rate, help="Requests for each crawler.")
 @click.option(
     "--database", "directory", type=click.Path(path_type=Path, file_okay=False), help="Where to leave the databases."
 )

@@ -1,5 +1,6 @@
 """Simulated time: slots pass, signals arrive, a crawler picks; the crawler here is the daemon's own scheduler."""
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ class FreshSpells:
         young = np.clip(np.maximum(began, start), None, end) - began
         area = np.where(self.seen_at[first] > start, (old**2 - young**2) / 2.0, 0.0)
         return float(self.weight[self.change_page[first]] @ np.where(began < end, area, 0.0)) / self._lived(start, end)
+
+    def costs(self, start: float, end: float) -> dict[str, float]:
+        """Accuracy, harmonic penalty and age over [start, end), by name."""
+        span = start, end
+        return {"accuracy": self.accuracy(*span), "harmonic": self.harmonic(*span), "age": self.age(*span)}
 
     def delay(self, start: float, end: float) -> float:
         """Weighted mean time from a change to the crawl that saw it, of changes in [start, end); nan if none was seen.
@@ -133,19 +139,21 @@ def _outdated(rank: Ints, magnitudes: Floats | None) -> Floats:
     return np.asarray(magnitudes * left)
 
 
-class SimulatedCrawler(Protocol):
+class SimulatedCrawler(ABC):
     """Decides what to ask: crawld's scheduler, or a peer's timers."""
 
+    @abstractmethod
     def pick(self, now: float) -> int | None:
         """The page to crawl in this slot, or None to leave it idle."""
 
+    @abstractmethod
     def settle(self, page: int, now: float, changed: bool) -> None:
         """The page was crawled and had changed, or not, since the crawl before."""
 
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:
+    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:  # noqa: B027 - not all look at signals
         """A signal of the page arrived, which claims a change in a span of time."""
 
-    def change_bandwidth(self, rate: float, now: float) -> None:
+    def change_bandwidth(self, rate: float, now: float) -> None:  # noqa: B027 - timers do not look at the budget
         """From now on slots come at that rate."""
 
 
@@ -260,10 +268,10 @@ class Events:
         while self._births and self._births[-1][0] <= now:
             at, pages = self._births.pop()
             self._list.appear(pages, at)
-        upto = bisect_right(self._times, now, self._heard)
-        for signal in range(self._heard, upto):
-            self._crawler.notice(self._told[signal], self._times[signal], self._claims[signal])
-        self._heard = upto
+        heard, self._heard = self._heard, bisect_right(self._times, now, self._heard)
+        notice = self._crawler.notice
+        for signal in range(heard, self._heard):
+            notice(self._told[signal], self._times[signal], self._claims[signal])
         while self._deaths and self._deaths[-1][0] <= now:
             self._list.vanish(self._deaths.pop()[1])
 

@@ -57,9 +57,6 @@ class GitLimits:
 LIMITS = GitLimits()
 
 
-"""Modes of files; links and submodules are none."""
-
-
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A commit of the published branch, and when it was made (UTC seconds)."""

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from crawld.choose.policies import ON_DEMAND, Policy, choose
-from crawld.cli.options import RATE, Commands
+from crawld.cli.options import Commands, rate
 from crawld.cli.tables import console, duration, fitted, name, number
 from crawld.model.errors import InputError
 from crawld.model.units import format_rate
@@ -160,7 +160,7 @@ def world_options(command: AnyCommand) -> AnyCommand:
             "--changes",
             default="5/s",
             show_default=True,
-            type=RATE,
+            type=rate,
             help="Changes of all pages: sets the pace of time.",
         ),
         click.option(
@@ -196,7 +196,7 @@ class ReadRun:
 @click.command()
 @click.option("--seconds", default=180.0, show_default=True, type=click.FloatRange(10, 86_400), help="For each budget.")
 @click.option("--pages", default=60, show_default=True, type=click.IntRange(1, 20_000), help="Pages in all.")
-@click.option("--changes", default="6/s", show_default=True, type=RATE, help="Changes of all pages.")
+@click.option("--changes", default="6/s", show_default=True, type=rate, help="Changes of all pages.")
 @click.option("--requests-per-change", "budgets", default="0.5", show_default=True, help="Budgets, with commas.")
 @click.option("--reads-per-change", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True))
 @click.option("--zipf", default=0.0, show_default=True, type=click.FloatRange(0, 5), help="Exponent; 0: equal reads.")
@@ -495,7 +495,7 @@ def serve(wanted: WorldOptions, port: int, seconds: float, urls: Path | None, tu
 
 @command.command()
 @click.option("--policies", default="greedy-ncis,greedy,uniform", show_default=True, help="Policies, with commas.")
-@click.option("--bandwidth", default="5/s", show_default=True, type=RATE, help="Requests for each daemon.")
+@click.option("--bandwidth", default="5/s", show_default=True, type=rate, help="Requests for each daemon.")
 @click.option(
     "--seconds", default=180.0, show_default=True, type=click.FloatRange(5, 86_400), help="How long to compare."
 )
@@ -565,7 +565,8 @@ def _simulated(scenario: "Scenario", finish: "Finish") -> "dict[str, Simulated]"
 
     click.echo("simulating the same world …", err=True)
     span = (finish.judged_from, finish.ended)
-    return {name: simulated_freshness(scenario, name, visits, span) for name, visits in finish.visits.items()}
+    crawled = {name: visits for name, visits in finish.visits.items() if visits.times}  # a short run may end before
+    return {name: simulated_freshness(scenario, name, visits, span) for name, visits in crawled.items()}
 
 
 async def _serve(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crawld.choose.host_gate import HostGate
 from crawld.choose.policies import build
@@ -15,10 +14,11 @@ from crawld.learn.estimate_update import EstimateSink, EstimateUpdate
 from crawld.learn.observations import Prior, first_guess
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
-from crawld.model.estimate import AgeCurve, Estimate, Floats, Histories
+from crawld.model.estimate import AgeCurve, Estimate, Floats
 from crawld.model.signal import SOURCES, sitemap_source
 from crawld.model.units import DAY
-from crawld.research.crawler import UNBOUND, Learnt
+from crawld.research.crawler import UNBOUND, Learnt, MemoryHistories
+from crawld.research.engine import SimulatedCrawler
 from crawld.research.world import NO_CLAIM, Claim, Ints, World
 
 
@@ -26,96 +26,11 @@ from crawld.research.world import NO_CLAIM, Claim, Ints, World
 class OnlineCrawlerLimits:
     """Numbers that bound and tune this module."""
 
-    max_rows: int = 200
-    """The latest observations of a page that are kept, as many as the store gives."""
     batch: int = 500
     """Pages of one update at most, as in the daemon."""
 
 
 LIMITS = OnlineCrawlerLimits()
-
-
-class MemoryHistories:
-    """Histories of pages in memory, as the store would give them; `hosts` names the host of each page, from 0 on."""
-
-    def __init__(self, hosts: Sequence[str], sources: int = len(SOURCES), max_rows: int = LIMITS.max_rows) -> None:
-        pages = len(hosts)
-        self._hosts = np.array(hosts, object)
-        self._max_rows = max_rows
-        self._count = np.zeros(pages, np.int64)
-        self._first, self._last = np.full((2, pages), np.nan)
-        self._heard = np.zeros((pages, sources), np.int64)
-        self._at, self._tau = np.zeros((2, pages, 4))
-        self._changed = np.zeros((pages, 4), bool)
-        self._magnitude = np.full((pages, 4), np.nan)
-        self._signals = np.zeros((pages, 4, sources), np.int64)
-
-    def heard(self, page: int, source: int) -> None:
-        """A signal of a page that has been crawled was counted."""
-        self._heard[page, source] += 1
-
-    def heard_many(self, pages: Ints, counts: Ints) -> None:
-        """Counts signals by page and source."""
-        self._heard[pages] += counts
-
-    def begin(self, pages: Ints, at: Floats | float) -> None:
-        """First copies, which have nothing to be compared with."""
-        self._first[pages] = self._last[pages] = at
-
-    def crawled(
-        self,
-        pages: Ints,
-        at: Floats | float,
-        signals: Ints,
-        changed: NDArray[np.bool_],
-        magnitude: Floats | float = np.nan,
-    ) -> None:
-        """Pages were crawled at `at`: the signals counted since the crawl before (pages, sources), what was found."""
-        magnitude = np.broadcast_to(magnitude, len(pages))
-        new, at = np.isnan(self._last[pages]), np.broadcast_to(at, len(pages))
-        self.begin(pages[new], at[new])
-        pages, at, signals, changed, magnitude = (one[~new] for one in (pages, at, signals, changed, magnitude))
-        self._make_room(pages)
-        row = self._count[pages]
-        self._at[pages, row], self._tau[pages, row] = at, at - self._last[pages]
-        self._signals[pages, row], self._changed[pages, row], self._magnitude[pages, row] = signals, changed, magnitude
-        self._count[pages] += 1
-        self._last[pages] = at
-
-    def of(self, pages: Ints) -> Histories:
-        """The histories of these pages."""
-        count = self._count[pages]
-        used = np.arange(int(count.max(initial=0))) < count[:, None]
-        take = pages[:, None], np.arange(used.shape[1])[None, :]
-        return Histories(
-            page_ids=pages,
-            offsets=np.concatenate([[0], np.cumsum(count)]),
-            at=self._at[take][used],
-            tau=self._tau[take][used],
-            signals=self._signals[take][used],
-            changed=self._changed[take][used],
-            magnitude=self._magnitude[take][used],
-            hosts=self._hosts[pages].tolist(),
-            first_success=self._first[pages],
-            signal_counts=self._heard[pages],
-        )
-
-    def _make_room(self, pages: Ints) -> None:
-        """A free row for each page: more rows for all, or the oldest of those forgotten that have the most."""
-        have = self._at.shape[1]
-        full = pages[self._count[pages] == have]
-        if not len(full):
-            return
-        if have < self._max_rows:
-            more = min(2 * have, self._max_rows) - have
-            for name in ("_at", "_tau", "_changed", "_magnitude", "_signals"):
-                column = getattr(self, name)
-                room = np.zeros((len(column), more, *column.shape[2:]), column.dtype)
-                setattr(self, name, np.concatenate([column, room], axis=1))
-            return
-        for column in (self._at, self._tau, self._changed, self._magnitude, self._signals):
-            column[full, :-1] = column[full, 1:]
-        self._count[full] -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +78,7 @@ class Past:
     others: Floats | float = 0.0  # what others' hosts have taught (`OnlineLearner.hear`)
 
 
-class OnlineCrawler:
+class OnlineCrawler(SimulatedCrawler):
     """crawld as the daemon runs it, in a world; `copies` says whether pages there from the start have been copied.
 
     With a past it goes on from there. With a gate the caller asks the gate.

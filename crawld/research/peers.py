@@ -130,54 +130,48 @@ class FreshRssAutoTtl:
         return now + (min(max(mean, self.DEFAULT), self.LONGEST) if mean > 0 else self.LONGEST)
 
 
-class TimerCrawler:
+class TimerCrawler(SimulatedCrawler):
     """A crawler with a timer per page. Pages without a copy are due at once, in order."""
 
     def __init__(self, rule: Callable[[], RevisitRule], world: World, *, copies: bool) -> None:
         self._make = rule
-        self._rules: dict[int, RevisitRule] = {}
+        self.rules: dict[int, RevisitRule] = {}  # by page
         self._due: list[tuple[float, int]] = []
         self._visited = np.zeros(world.population.pages, bool)
         present = np.flatnonzero(world.born <= 0)
         if copies:
             self.appear(present, 0.0)
         else:
-            self._rules |= {page: rule() for page in present.tolist()}
+            self.rules |= {page: rule() for page in present.tolist()}
             self._due = [(0.0, page) for page in present.tolist()]
 
     def appear(self, pages: Ints, at: float) -> None:
         """Set the first timers of pages that have just been copied."""
         for page in pages.tolist():
-            self._rules[page] = self._make()
+            self.rules[page] = self._make()
             self.settle(page, at, changed=False)
 
     def vanish(self, pages: Ints) -> None:
         """Forget pages; their timers are passed over when they run out."""
         for page in pages.tolist():
-            self._rules.pop(page, None)
+            self.rules.pop(page, None)
 
     def pick(self, now: float) -> int | None:
         """The most overdue page, or None while no timer has run out."""
         while self._due and self._due[0][0] <= now:
             page = heapq.heappop(self._due)[1]
-            if page in self._rules:
+            if page in self.rules:
                 return page
         return None
 
     def settle(self, page: int, now: float, changed: bool) -> None:
         """Set the page's timer anew."""
-        due = self._rules[page].next_visit(now, changed if self._visited[page] else None)
+        due = self.rules[page].next_visit(now, changed if self._visited[page] else None)
         self._visited[page] = True
         heapq.heappush(self._due, (due, page))
 
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:
-        """None of these rules looks at signals."""
 
-    def change_bandwidth(self, rate: float, now: float) -> None:
-        """Nor at the budget."""
-
-
-class PassCrawler:
+class PassCrawler(SimulatedCrawler):
     """Goes through all pages in order, again and again; a pass begins a period after the last began, or later."""
 
     def __init__(self, world: World, *, copies: bool, period: float = 0.0) -> None:
@@ -220,12 +214,6 @@ class PassCrawler:
     def settle(self, page: int, now: float, changed: bool) -> None:  # noqa: ARG002 — what was found does not matter
         """The page has a copy now."""
         self._copied.add(page)
-
-    def notice(self, page: int, now: float, claimed: Claim = NO_CLAIM) -> None:
-        """Signals are not looked at."""
-
-    def change_bandwidth(self, rate: float, now: float) -> None:
-        """Nor is the budget."""
 
 
 class Norconex(PassCrawler):

@@ -24,7 +24,7 @@ class ScenarioLimits:
     """Days of a weblike world that are drawn to see how often its pages change."""
     build_seconds: float = 5.0
     typical: int = 3
-    """The seed of ten whose lead over round robin is nearest to their mean in the simulator (docs/method.md)."""
+    """A seed of ten whose lead over round robin is near their mean (docs/decisions/learning.md)."""
 
 
 LIMITS = ScenarioLimits()
@@ -129,7 +129,8 @@ def _times(column: Floats | None, unit: float) -> Floats | None:
 def living_scenario(pages: int, seconds: float, seed: int = LIMITS.typical) -> Scenario:
     """The demo's scenario: so many pages that live for that time and somewhat longer.
 
-    Of its three hosts one has an honest sitemap, one stamps every page, and one stands still.
+    Of its three hosts one has two thirds of the pages and an honest sitemap, one stamps every page, and one stands
+    still.
     """
     hosts = ("honest", "stamped", "frozen")
     intervals = ((1.5, 5.0), (8.0, 40.0), (150.0, 3000.0))  # mean seconds between changes, of a third of the pages each
@@ -142,7 +143,7 @@ def living_scenario(pages: int, seconds: float, seed: int = LIMITS.typical) -> S
         at = np.cumsum(rng.exponential(interval, size=int(2.0 * horizon / interval) + 20))
         changes.append(at[at < horizon])
         importance.append(round(float(10.0 / (1.0 + rng.integers(0, 20))), 2))
-    host = np.arange(pages) % len(hosts)
+    host = np.resize([0, 0, 1, 0, 0, 2], pages)
     told = Announced.merged([*(_honest(page, changes[page]) for page in np.flatnonzero(host == 0).tolist()),
                              _stamped(np.flatnonzero(host == 1), horizon)])  # fmt: skip
     rates, nothing = np.array([len(one) for one in changes]) / horizon, np.zeros(pages)

@@ -38,9 +38,6 @@ class ResearchSiteLimits:
 LIMITS = ResearchSiteLimits()
 
 
-"""Where a sitemap knows days only: the world's first day. Its days pass in seconds, so no real date would do."""
-
-
 class Lastmods:
     """The lastmods of every page; `began` is when the world's time began, in UTC seconds.
 

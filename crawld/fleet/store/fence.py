@@ -4,14 +4,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Select, func, select, text, true
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.store import tables
 from crawld.model.errors import DutyLostError
-from crawld.store.bulk import ForRows, Given
+from crawld.store.bulk import ForRows
 
 STOPPED_WRITER = {
     "idle_in_transaction_session_timeout": "3000",
@@ -26,14 +24,13 @@ have one good plan: making it anew for each batch costs more than running it. Th
 also where it was made while the table was small."""
 
 
-def _held(given: Given) -> Select[Any]:
-    shard = tables.shards.c
-    relaxed = select(func.set_config("synchronous_commit", "off", true())).scalar_subquery()  # asked once
-    ours = (shard.id == given["shard"]) & (shard.epoch == given["epoch"]) & (relaxed == "off")
-    return select(shard.id).where(ours).order_by(shard.id).with_for_update(read=True, of=tables.shards)
-
-
-HELD = ForRows({"shard": Integer(), "epoch": BigInteger()}, _held)
+HELD = ForRows(
+    "shard integer, epoch bigint",
+    """SELECT fleet_shards.id FROM fleet_shards {, given}
+    WHERE fleet_shards.id = :shard AND fleet_shards.epoch = :epoch
+        AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off'
+    ORDER BY fleet_shards.id FOR SHARE OF fleet_shards""",  # what is set is asked once
+)
 """Those of some shards whose epochs are these, locked against claims until the transaction ends."""
 
 

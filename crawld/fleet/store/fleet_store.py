@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -14,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from crawld.fleet.store import statements
 from crawld.fleet.store.fence import STOPPED_WRITER, check_duty
-from crawld.fleet.store.ledger import LedgerConnection
-from crawld.fleet.store.making import HOST, Mail, known_fleet, leave_mail, no_fleet
+from crawld.fleet.store.ledger import LedgerReader
+from crawld.fleet.store.making import Mail, MailKind, known_fleet, leave_mail
 from crawld.fleet.store.numbering import FleetNumbering
 from crawld.fleet.store.scope import ShardScope, ranges
 from crawld.fleet.store.standing import FleetStanding
@@ -23,14 +22,14 @@ from crawld.fleet.view import FleetView
 from crawld.model.errors import StoreError
 from crawld.model.estimate import AgeCurve
 from crawld.model.host import HostState
-from crawld.model.page import FROM_LIST, Page, Wanted
+from crawld.model.page import Wanted
 from crawld.model.shards import shard_of_host, shard_of_id
 from crawld.store import estimates, hosts, settings, tables
 from crawld.store.address import parse_address
 from crawld.store.database import Damage, Database, WriteConnection
 from crawld.store.engine import as_store_error, reading_engine, writing_engine
 from crawld.store.lock import ADVISORY_KEY
-from crawld.store.pages import Adoption, Listed, MayRetire, PageList
+from crawld.store.pages import Adoption, Listed, MayRetire, PageList, always
 from crawld.store.restoring import StoredPages, restore_pages
 from crawld.store.schema import check_revision, latest_revision, migrate, open_for_reading
 from crawld.store.settings import Action
@@ -52,8 +51,6 @@ class FleetStoreLimits:
 
     max_transaction_seconds: float = 20.0
     """After which the server counts as out of reach: a connection that was cut off may wait for it for ever."""
-    read_seconds: float = 10.0
-    """A server that has not answered for so long counts as out of reach."""
     view_seconds: float = 0.5
     """For which one look at the fleet serves all callers."""
 
@@ -102,31 +99,12 @@ class Revision:
     document: Mapping[str, Any]
 
 
-class SharedSettings:
-    """Reads and applies the fleet's settings; use it as an async context."""
-
-    def __init__(self, url: str) -> None:
-        self._address = parse_address(url)
-        self._line = LedgerConnection(self._address, LIMITS.read_seconds)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._line.close()
+class SharedSettings(LedgerReader):
+    """Reads and applies the fleet's settings."""
 
     async def read(self) -> Revision | None:
         """The settings in force; None where none were applied yet. StoreError where the database is no fleet's."""
-        present = await self._line.row(statements.PRESENT)
-        if not (present and present["present"] and await self._line.row(statements.FLEET)):
-            raise no_fleet(self._address.redacted_url)
-        if not present["settings"]:
+        if not (await self._line.known_fleet())["settings"]:
             return None  # an older version's tables: the first worker of this one brings them up
         found = await self._line.row(statements.SETTINGS)
         if found is None:
@@ -184,7 +162,7 @@ class SqlFleetStore:
             await reading.dispose()
 
     async def view(self) -> FleetView:
-        """How the fleet stands, at most a moment ago."""
+        """Returns the state of the fleet, at most a moment old."""
         async with self._looking:
             now = self._monotonic()
             if self._seen is None or now - self._seen[0] > LIMITS.view_seconds:
@@ -193,94 +171,87 @@ class SqlFleetStore:
 
     async def change_setting(self, name: str, value: str | None, *, now: float) -> None:
         """Keep a setting (None forgets it) and note the change; workers read it with their next beat."""
-        with self._in_sentences():
-            async with self._writing.transaction() as connection:
-                await settings.write_setting(connection, name, value, now)
+        async with self._write() as connection:
+            await settings.write_setting(connection, name, value, now)
         self._seen = None
 
     async def setting(self, name: str) -> str | None:
         """A setting changed while running and kept over a restart."""
-        with self._in_sentences():
-            async with self._reading.connect() as connection:
-                return await settings.read_setting(connection, name)
-
-    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
-        """The pages of these URLs, in any spelling, that are not retired."""
-        return await self._pages.listed(urls)
+        async with self._read() as connection:
+            return await settings.read_setting(connection, name)
 
     @property
     def healthy(self) -> bool:
-        """Whether the database is open: a fleet's store writes at once or fails, and queues nothing."""
+        """Tells whether the database is open: a fleet's store writes at once or fails, and queues nothing."""
         return self._opened is not None
 
     async def add_action(self, action: Action) -> int:
         """Keep what an operator did; its number."""
-        with self._in_sentences():
-            async with self._writing.transaction() as connection:
-                return await settings.add_action(connection, action)
+        async with self._write() as connection:
+            return await settings.add_action(connection, action)
 
     async def actions(self, limit: int, number: int | None = None) -> Sequence[Action]:
         """The latest actions, newest first; with a number that one alone."""
-        with self._in_sentences():
-            async with self._reading.connect() as connection:
-                return await settings.read_actions(connection, limit, number)
+        async with self._read() as connection:
+            return await settings.read_actions(connection, limit, number)
 
     async def mark_undone(self, number: int, at: float) -> bool:
         """Note that an action was undone; False where it was already, or is not kept."""
-        with self._in_sentences():
-            async with self._writing.transaction() as connection:
-                return await settings.mark_undone(connection, number, at)
+        async with self._write() as connection:
+            return await settings.mark_undone(connection, number, at)
 
     async def tell(self, mail: Sequence[Mail]) -> None:
         """Leave messages to the holders of their shards."""
-        with self._in_sentences():
-            async with self._writing.transaction() as connection:
-                await leave_mail(connection, mail)
+        async with self._write() as connection:
+            await leave_mail(connection, mail)
 
     async def attempts(self, page_ids: Sequence[int]) -> Mapping[int, float | None]:
-        """When each of these pages was last attempted."""
+        """Time of each page's last attempt."""
         page = tables.pages.c
-        with self._in_sentences():
-            async with self._reading.connect() as connection:
-                rows = await connection.execute(select(page.id, page.last_attempt).where(page.id.in_(page_ids)))
-                return {int(number): at for number, at in rows}
+        async with self._read() as connection:
+            rows = await connection.execute(select(page.id, page.last_attempt).where(page.id.in_(page_ids)))
+            return {int(number): at for number, at in rows}
 
-    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float) -> Adoption:
-        """Take further pages in."""
-        adopting = self._pages.adopt(wanted, origin=origin, now=now, complete=False)
-        return Adoption.of([part async for part in adopting])
-
-    async def adopt_list(self, wanted: Sequence[Wanted], *, now: float, may_retire: MayRetire) -> Adoption:
-        """Take a whole list over: pages that it no longer names are retired, if so many may be."""
-        adopting = self._pages.adopt(wanted, origin=FROM_LIST, now=now, complete=True, may_retire=may_retire)
-        return Adoption.of([part async for part in adopting])
-
-    async def retire(self, urls: Sequence[str], *, now: float, keep_out: bool = False) -> Sequence[Page]:
-        """Retire these pages; those that are unknown or retired already are passed over."""
-        return await self._pages.retire(urls, now=now, keep_out=keep_out)
+    async def listed(self, urls: Sequence[str]) -> Sequence[Listed]:
+        """The pages of these URLs, in any spelling, that are not retired."""
+        return await self.pages.listed(urls)
 
     async def readmit(self, urls: Sequence[str]) -> Sequence[str]:
         """Keep these pages out no longer; the URLs of those that were."""
-        return await self._pages.readmit(urls)
+        return await self.pages.readmit(urls)
 
     async def origins(self, urls: Sequence[str]) -> Mapping[str, str]:
-        """Who listed the pages of these URLs, by URL; pages that are kept out are left out."""
-        return await self._pages.origins(urls)
+        """The origin that listed each of these pages, by URL; pages that are kept out are left out."""
+        return await self.pages.origins(urls)
+
+    async def adopt(
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        origin: str,
+        now: float,
+        complete: bool = False,
+        may_retire: MayRetire = always,
+    ) -> Adoption:
+        """Take pages in; with `complete` those that the origin no longer names are retired, if so many may be."""
+        adopting = self.pages.adopt(wanted, origin=origin, now=now, complete=complete, may_retire=may_retire)
+        return Adoption.of([part async for part in adopting])
 
     async def steer_host(
         self, name: str, change: Callable[[HostState], HostState], told: Mapping[str, Any]
     ) -> HostState | None:
         """Change what is remembered of a host, and tell its worker; None where no page is on it."""
-        with self._in_sentences():
-            async with self._writing.transaction() as connection:
-                query = select(*HOST_COLUMNS).where(_host.name == name).with_for_update()
-                found = (await connection.execute(query)).first()
-                if found is None:
-                    return None
-                state = change(HostState(**found._mapping))
-                await connection.execute(update(tables.hosts).where(_host.name == name).values(**asdict(state)))
-                await leave_mail(connection, [Mail(shard_of_host(name, self.shards), HOST, {"name": name, **told})])
-                return state
+        async with self._write() as connection:
+            query = select(*HOST_COLUMNS).where(_host.name == name).with_for_update()
+            found = (await connection.execute(query)).first()
+            if found is None:
+                return None
+            state = change(HostState(**found._mapping))
+            await connection.execute(update(tables.hosts).where(_host.name == name).values(**asdict(state)))
+            await leave_mail(
+                connection, [Mail(shard_of_host(name, self.shards), MailKind.HOST, {"name": name, **told})]
+            )
+            return state
 
     async def stored_page(self, page_id: int) -> StoredPart | None:
         """A page with its host and what is believed of both; None where it is retired or unknown."""
@@ -321,9 +292,21 @@ class SqlFleetStore:
         return await self._standing.holder(shard)
 
     async def audits(self, limit: int) -> Sequence[bool]:
-        """Whether each of the fleet's latest audits found our copy fresh, oldest first."""
+        """Results of the fleet's latest audits, oldest first: True where our copy was fresh."""
         with self._in_sentences():
             return await estimates.latest_audits(self._reading, limit)
+
+    @asynccontextmanager
+    async def _write(self) -> AsyncIterator[AsyncConnection]:
+        with self._in_sentences():
+            async with self._writing.transaction() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _read(self) -> AsyncIterator[AsyncConnection]:
+        with self._in_sentences():
+            async with self._reading.connect() as connection:
+                yield connection
 
     @contextmanager
     def _in_sentences(self) -> Iterator[None]:
@@ -333,7 +316,8 @@ class SqlFleetStore:
             raise as_store_error(error, self._address.redacted_url) from error
 
     @property
-    def _pages(self) -> PageList:
+    def pages(self) -> PageList:
+        """The lists of pages."""
         return PageList(self._writing, self._reading, self._address.redacted_url, self._numbering)
 
     @property

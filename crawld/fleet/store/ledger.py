@@ -12,13 +12,14 @@ import secrets
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from crawld.choose.chooser import Bid
 from crawld.crawl.admission import Booking
 from crawld.fleet.auction import clear
 from crawld.fleet.store import statements
-from crawld.fleet.store.making import READ_ANEW, Mail, no_fleet, packed
+from crawld.fleet.store.making import Mail, MailKind, no_fleet, packed
 from crawld.model.errors import InputError, StoreError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.model.shards import Grant, Lease
@@ -29,7 +30,7 @@ from crawld.store.engine import NO_DRIVER, as_store_error
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker says of itself with its beat."""
+    """A worker's figures and bid, sent with its beat."""
 
     bid: Bid | None = None  # for the next round; None: it wants nothing yet
     pages: int = 0
@@ -47,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a worker learns with its beat."""
+    """The answer to a worker's beat."""
 
     now: float  # the database's time, read in the transaction
     expires: float  # when the lease ends, in that time
@@ -86,9 +87,11 @@ class LedgerLimits:
     """Numbers that bound and tune this module."""
 
     kept_seconds: float = 300.0
-    """How long a round and its grants are kept, for `crawld fleet status`."""
+    """For which a round and its grants are kept, for `crawld fleet status`."""
     command_seconds: float = 2.0
     """A server that has not answered for so long counts as out of reach: the lease leaves time for another try."""
+    read_seconds: float = 10.0
+    """The same where an operator waits."""
     settle_seconds: float = 3.0
     """A worker that has just come, or came back after a silence, claims only its own: the others may be about to
     return."""
@@ -116,12 +119,12 @@ class LedgerConnection:
     """Statements one after the other, each committed by itself; none takes longer than `seconds`, opening included."""
 
     def __init__(self, address: Address, seconds: float) -> None:
-        self._address, self._seconds = address, seconds
+        self.address, self._seconds = address, seconds
         self._turn = asyncio.Lock()
         self._connection: Any = None
 
     async def rows(self, statement: str, *values: object) -> Sequence[Mapping[str, Any]]:
-        """What the statement returns; StoreError where the database is out of reach or refuses."""
+        """Runs the statement and returns its rows; StoreError where the database is out of reach or refuses."""
         async with self._turn:
             try:
                 async with asyncio.timeout(self._seconds):
@@ -131,20 +134,35 @@ class LedgerConnection:
                     return found
             except TimeoutError:
                 self._drop()
-                redacted_url, seconds = self._address.redacted_url, self._seconds
+                redacted_url, seconds = self.address.redacted_url, self._seconds
                 raise StoreError(
                     f"the database {redacted_url} did not answer within {seconds:g} s: is it alive?"
                 ) from None
             except BaseException as error:
                 self._drop()
                 if isinstance(error, self._failures()):
-                    raise as_store_error(error, self._address.redacted_url) from error
+                    raise as_store_error(error, self.address.redacted_url) from error
                 raise
 
     async def row(self, statement: str, *values: object) -> Mapping[str, Any] | None:
         """The first of the rows."""
         found = await self.rows(statement, *values)
         return found[0] if found else None
+
+    async def fleet(self) -> Mapping[str, Any] | None:
+        """The fleet's number of shards and whether its settings have a table; None where the database is no fleet's."""
+        if self.address.file is not None:
+            return None
+        present = await self.row(statements.PRESENT)
+        found = await self.row("SELECT shards FROM fleet") if present and present["present"] else None
+        return None if found is None else {**found, "settings": present and present["settings"]}
+
+    async def known_fleet(self) -> Mapping[str, Any]:
+        """The same; StoreError where it is no fleet's."""
+        found = await self.fleet()
+        if found is None:
+            raise no_fleet(self.address.redacted_url)
+        return found
 
     async def close(self) -> None:
         """Close the connection."""
@@ -154,7 +172,7 @@ class LedgerConnection:
     async def _open(self) -> Any:
         import asyncpg
 
-        _, options = self._address.url.get_dialect()().create_connect_args(self._address.url)
+        _, options = self.address.url.get_dialect()().create_connect_args(self.address.url)
         limit = {"statement_timeout": str(int(self._seconds * 1000))}
         return await asyncpg.connect(**options, timeout=self._seconds, server_settings=SETTINGS | limit)
 
@@ -174,6 +192,25 @@ class LedgerConnection:
         return OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError
 
 
+class LedgerReader:
+    """A connection of a command to the fleet's tables; use it as an async context."""
+
+    def __init__(self, url: str) -> None:
+        self._line = LedgerConnection(parse_address(url), LIMITS.read_seconds)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._line.close()
+
+
 async def clear_round(
     line: LedgerConnection, worker: str, number: int, bandwidth: float, round_seconds: float
 ) -> float | None:
@@ -191,7 +228,7 @@ async def clear_round(
         statements.CLEAR, number, worker, bandwidth, clearing.level, round_seconds, list(rates), list(rates.values()),
         oldest,
     )  # fmt: skip
-    own = await line.row(statements.OWN_GRANT, number, worker)
+    own = await line.row("SELECT rate FROM fleet_grants WHERE round = $1 AND worker = $2", number, worker)
     return None if own is None else float(own["rate"])
 
 
@@ -222,7 +259,6 @@ class SqlLedger:
         address = parse_address(url)
         if address.file is not None:
             raise StoreError(f"a fleet needs PostgreSQL, and {address.redacted_url} is a file: set `database`")
-        self._redacted_url = address.redacted_url
         self._lease, self._round, self._settle = lease_seconds, round_seconds, settle_seconds
         self._beats, self._verbs = (
             LedgerConnection(address, command_seconds),
@@ -233,18 +269,14 @@ class SqlLedger:
 
     @property
     def shards(self) -> int:
-        """How many shards the fleet has; known once `open` or `join` was called."""
+        """Number of the fleet's shards; known once `open` or `join` was called."""
         if self._shards is None:
             raise StoreError("the ledger is not open")
         return self._shards
 
     async def open(self) -> None:
         """Read what the fleet is; StoreError where the database is no fleet."""
-        present = await self._verbs.row(statements.PRESENT)
-        found = await self._verbs.row(statements.FLEET) if present and present["present"] else None
-        if found is None:
-            raise no_fleet(self._redacted_url)
-        self._shards = found["shards"]
+        self._shards = (await self._verbs.known_fleet())["shards"]
 
     async def close(self) -> None:
         """Close the connections; the lease goes on until it ends or `leave` was called."""
@@ -327,7 +359,8 @@ class SqlLedger:
             leases += [Lease(row["id"], row["epoch"]) for row in found]
         if len(leases) < most:
             rest = most - len(leases)
-            found = await self._verbs.rows(statements.CLAIM, worker, rest, self._settle, list(READ_ANEW))
+            stale = [MailKind.PAGES, MailKind.HOST]  # what is loaded says it already
+            found = await self._verbs.rows(statements.CLAIM, worker, rest, self._settle, stale)
             leases += [Lease(row["id"], row["epoch"]) for row in found]
         return leases
 
@@ -339,7 +372,8 @@ class SqlLedger:
 
     async def give_duty(self, worker: str, name: str) -> None:
         """Let another worker do it."""
-        await self._verbs.rows(statements.GIVE_DUTY, worker, name)
+        free = "UPDATE fleet_duties SET worker = NULL WHERE worker = $1 AND name = $2"
+        await self._verbs.rows(free, worker, name)
 
     async def teach(self, worker: str, taught: Sequence[float]) -> Sequence[Sequence[float]]:
         """Publish this worker's host priors; return those of each other live worker."""
@@ -347,7 +381,8 @@ class SqlLedger:
 
     async def release(self, worker: str, shards: Sequence[int]) -> None:
         """Give shards back; everything about them has been committed."""
-        await self._verbs.rows(statements.RELEASE, worker, list(shards))
+        free = "UPDATE fleet_shards SET worker = NULL WHERE worker = $1 AND id = ANY($2::integer[])"
+        await self._verbs.rows(free, worker, list(shards))
 
     async def leave(self, worker: str) -> None:
         """Give everything back and be no worker any more."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -74,8 +75,17 @@ async def next_changes(connection: AsyncConnection, count: int) -> int:
 
 # Messages that workers of a fleet and its steering leave for the holders of shards.
 
-PAGES, HOST, SIGNALS, WEBSUB, REFRESH, MARKS = "pages", "host", "signals", "websub", "refresh", "marks"
-TURN = "turn"
+
+class MailKind(StrEnum):
+    """Kinds of messages; see `Mail`."""
+
+    PAGES = "pages"
+    HOST = "host"
+    SIGNALS = "signals"
+    WEBSUB = "websub"
+    REFRESH = "refresh"
+    MARKS = "marks"
+    TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +105,6 @@ class Mail:
     body: Mapping[str, Any]
 
 
-READ_ANEW = ("pages", "host")
-"""Kinds that the loading of a shard makes superfluous."""
-
-
 async def leave_mail(connection: AsyncConnection, mail: Sequence[Mail]) -> None:
     """Leave messages to the holders of shards in the transaction of this connection."""
     if mail:
@@ -116,7 +122,7 @@ _NOW: ColumnClause[float] = literal_column("extract(epoch FROM clock_timestamp()
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """What a fleet was made with."""
+    """The numbers that a fleet was made with."""
 
     shards: int
     bandwidth: float
@@ -174,7 +180,7 @@ async def change_first_bandwidth(url: str, bandwidth: float, *, insist: bool) ->
 
 
 async def fleet_row(connection: AsyncConnection) -> FleetRow | None:
-    """What the database's fleet was made with; None where it is no fleet's."""
+    """Reads the numbers that the database's fleet was made with; None where it is no fleet's."""
     if connection.dialect.name != "postgresql" or not await connection.run_sync(_has_table):
         return None
     found = (await connection.execute(select(tables.fleet))).first()

@@ -8,7 +8,7 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from crawld.fleet.store.making import PAGES, Mail, leave_mail, next_changes, next_ids
+from crawld.fleet.store.making import Mail, MailKind, leave_mail, next_changes, next_ids
 from crawld.model.shards import shard_of_host, shard_of_id
 
 
@@ -36,7 +36,9 @@ class FleetNumbering:
         by_shard: dict[int, list[int]] = defaultdict(list)
         for page in pages:
             by_shard[shard_of_id(page)].append(page)
-        await leave_mail(connection, [Mail(shard, PAGES, {"ids": ids}) for shard, ids in sorted(by_shard.items())])
+        await leave_mail(
+            connection, [Mail(shard, MailKind.PAGES, {"ids": ids}) for shard, ids in sorted(by_shard.items())]
+        )
 
     async def first_change(self, connection: AsyncConnection, count: int) -> int:
         """The next numbers of the fleet's counter, which is ours until the transaction ends."""

@@ -45,7 +45,7 @@ class HeldCalibration:
         self._written_at = -math.inf
 
     def due(self, news: Sums, now: float) -> Sums:
-        """What to write with a batch that brings these; it counts once the batch is `settled`."""
+        """Returns the sums to write with a batch that brings these; they count once the batch is `settled`."""
         sums = {key: list(numbers) for key, numbers in self._held.items()}
         for key, numbers in news.items():
             before = sums.get(key, [0.0] * len(numbers))
@@ -76,14 +76,14 @@ class ShardScope:
 
     @property
     def shards(self) -> int:
-        """How many shards the fleet has, known once the store is open."""
+        """Number of the fleet's shards, known once the store is open."""
         if not self._shards:
             raise StoreError("the store is not open")
         return self._shards
 
     @property
     def numbering(self) -> FleetNumbering:
-        """How new pages and hosts get their ids."""
+        """The fleet's numbering of new pages and hosts."""
         return FleetNumbering(self.shards)
 
     def made_of(self, shards: int) -> None:
@@ -106,7 +106,7 @@ class ShardScope:
         return shard_of_id(page_id)
 
     def holds(self, page_id: int) -> bool:
-        """Whether a page is ours."""
+        """Tells whether a page is ours."""
         return shard_of_id(page_id) in self.held
 
     def of_item(self, item: Item) -> int | None:
@@ -164,7 +164,7 @@ class ShardScope:
     ) -> None:
         """Number and write them in one statement: others wait for the counter until the transaction ends."""
         columns = [list(column) for column in zip(*changes, strict=True)]
-        columns += [list(column) for column in zip(*copies, strict=True)] if copies else [[]] * 7
+        columns += [list(column) for column in zip(*copies, strict=True)] if copies else [[]] * 6
         await connection.exec_driver_sql(WRITE_CHANGES, tuple(columns))
 
     def due_calibration(self, news: Sums, now: float) -> Sums:

@@ -48,12 +48,12 @@ class SqlShardStore(SqlStore):
 
     @property
     def shards(self) -> int:
-        """How many shards the fleet has."""
+        """Number of the fleet's shards."""
         return self._held.shards
 
     @property
     def stale(self) -> int:
-        """How many rows were dropped so far because their shard had another owner."""
+        """Number of rows dropped so far because their shard had another owner."""
         return self._held.stale
 
     def hold(self, epochs: Mapping[int, int]) -> None:
@@ -65,8 +65,7 @@ class SqlShardStore(SqlStore):
         news = self._held.hold(epochs)
         if news:
             self._memories.forget(lambda page: shard_of_id(page) in news)
-            if self._dirty is not None:
-                self._dirty.forget(lambda page: shard_of_id(page) in news)
+            self._dirty.forget(lambda page: shard_of_id(page) in news)
 
     async def load(self, shards: Sequence[int]) -> StoredShards:
         """Everything about these shards; from now on their dirty pages are known."""
@@ -80,30 +79,30 @@ class SqlShardStore(SqlStore):
 
     @retried
     async def _load_rest(self, pages: StoredPages, of_these: Sequence[tuple[int, int]]) -> StoredShards:
-        async with self._reading.connect() as connection:
+        async with self._database.reading.connect() as connection:
             return StoredShards(
                 pages=pages,
                 hosts=await hosts.read_hosts(connection, self._clock.now(), of_these),
                 robots=await hosts.read_robots(connection, of_these),
                 sources=await read_sources(connection, of_these),
-                age_curves=await estimates.read_age_curves(self._reading, of_these),
+                age_curves=await estimates.read_age_curves(self._database.reading, of_these),
             )
 
     @retried_with_timeout
     async def source(self, url: str) -> SourceFile | None:
-        """What is kept of a source file, whichever worker watches it."""
-        async with self._reading.connect() as connection:
+        """Reads the row of a source file, whichever worker watches it."""
+        async with self._database.reading.connect() as connection:
             return await read_source(connection, url)
 
     @retried_with_timeout
     async def crawled_in(self, shards: Sequence[int], after: int, limit: int) -> Ints:
         """As `crawled_pages`, of these shards alone."""
-        return await estimates.crawled_pages(self._reading, after, limit, ranges(shards))
+        return await estimates.crawled_pages(self._database.reading, after, limit, ranges(shards))
 
     @retried
     async def prune_own(self) -> int:
         """Delete some surplus rows of this worker's pages; `prune` is one worker's duty."""
-        async with self._connection.transaction() as connection:
+        async with self._database.writing.transaction() as connection:
             return await self._pruning.prune_grown(connection)
 
     def _put(self, item: Item) -> bool:
@@ -126,7 +125,7 @@ class SqlShardStore(SqlStore):
         while True:
             kept, others = _parted(queued, epochs)
             try:
-                await self._write([one.item for one in kept], epochs)
+                await self._write(kept, epochs)
             except ShardsLostError as error:
                 epochs = {shard: epoch for shard, epoch in epochs.items() if shard not in error.shards}
             else:
@@ -141,7 +140,7 @@ class SqlShardStore(SqlStore):
 
 
 def _parted(queued: Sequence[QueuedItem], epochs: Mapping[int, int]) -> tuple[list[QueuedItem], list[QueuedItem]]:
-    """What is written under these epochs, and what is not."""
+    """Splits the queue into what may be written under these epochs and what may not."""
     kept: list[QueuedItem] = []
     others: list[QueuedItem] = []
     for one in queued:

@@ -2,51 +2,29 @@
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from crawld.fleet.store import statements
-from crawld.fleet.store.ledger import FIGURES, LedgerConnection
-from crawld.fleet.store.making import no_fleet
+from crawld.fleet.store.ledger import FIGURES, LedgerReader
 from crawld.fleet.view import FleetView, WorkerState, WorkerView
 from crawld.model.errors import InputError
 from crawld.model.shards import LIMITS as SHARDS_LIMITS
 from crawld.show.report import Status
-from crawld.store.address import parse_address
 
 
-class FleetStanding:
-    """Reads the fleet's tables; use it as an async context."""
-
-    def __init__(self, url: str) -> None:
-        self._address = parse_address(url)
-        self._line = LedgerConnection(self._address, 10.0)  # an operator waits longer than a worker may
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._line.close()
+class FleetStanding(LedgerReader):
+    """Reads the fleet's tables."""
 
     async def is_fleet(self) -> bool:
-        """Whether the database is a fleet's."""
-        if self._address.file is not None:
-            return False
-        present = await self._line.row(statements.PRESENT)
-        return bool(present and present["present"] and await self._line.row(statements.FLEET))
+        """Tells whether the database is a fleet's."""
+        return await self._line.fleet() is not None
 
     async def read(self) -> FleetView:
         """The fleet now; StoreError where the database is no fleet's."""
-        found = await self._line.row(statements.VIEW) if await self.is_fleet() else None
-        if found is None:
-            raise no_fleet(self._address.redacted_url)
-        now, last = found["now"], await self._line.row(statements.LAST_ROUND)
+        await self._line.known_fleet()
+        (found,) = await self._line.rows(statements.VIEW)
+        latest = "SELECT number, cleared_at, level FROM fleet_rounds ORDER BY number DESC LIMIT 1"
+        now, last = found["now"], await self._line.row(latest)
         return FleetView(
             now=now,
             shards=found["shards"],
@@ -77,8 +55,7 @@ class FleetStanding:
 
         InputError where there is none of that name.
         """
-        if not await self.is_fleet():
-            raise no_fleet(self._address.redacted_url)
+        await self._line.known_fleet()
         found = await self._line.rows(statements.DRAIN, worker, draining)
         if not found:
             names = sorted({one.name for one in (await self.read()).live})

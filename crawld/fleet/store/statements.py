@@ -1,6 +1,7 @@
 """The ledger's statements, each a transaction of its own. `$1` is the worker wherever one asks."""
 
 from crawld.model.units import LIMITS as UNITS_LIMITS
+from crawld.store.statements import BROUGHT
 
 NOW = "(SELECT extract(epoch FROM clock_timestamp())::float8)"
 BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'paused' AND value = 'yes') THEN 0
@@ -10,7 +11,6 @@ BANDWIDTH = f"""(SELECT CASE WHEN EXISTS (SELECT FROM settings WHERE name = 'pau
     FROM fleet)"""
 
 PRESENT = "SELECT to_regclass('fleet') IS NOT NULL AS present, to_regclass('fleet_settings') IS NOT NULL AS settings"
-FLEET = "SELECT shards FROM fleet"
 TIME = f"SELECT {NOW} AS now"
 
 SETTINGS = 'SELECT revision, at, "by", document FROM fleet_settings ORDER BY revision DESC LIMIT 1'
@@ -107,8 +107,6 @@ INSERT INTO fleet_grants (round, worker, rate)
 SELECT made.number, g.worker, g.rate FROM made, unnest($6::text[], $7::float8[]) AS g(worker, rate)
 """
 
-OWN_GRANT = "SELECT rate FROM fleet_grants WHERE round = $1 AND worker = $2"
-
 END_LOST = """
 WITH over AS MATERIALIZED (
     SELECT id FROM fleet_workers WHERE ended_at IS NULL AND expires <= extract(epoch FROM clock_timestamp())
@@ -151,8 +149,6 @@ ON CONFLICT (name) DO UPDATE SET worker = excluded.worker, epoch = d.epoch + 1
 RETURNING epoch
 """  # each taking is a term of its own, also by the worker that had the duty before
 
-GIVE_DUTY = "UPDATE fleet_duties SET worker = NULL WHERE worker = $1 AND name = $2"
-
 TEACH = f"""
 WITH own AS (
     INSERT INTO fleet_taught (worker, taught) SELECT $1::text, $2::float8[] WHERE EXISTS (
@@ -164,8 +160,6 @@ WITH own AS (
 SELECT t.taught FROM fleet_taught t JOIN fleet_workers w ON w.id = t.worker
 WHERE w.ended_at IS NULL AND w.expires > {NOW} AND w.id <> $1 AND cardinality(t.taught) = cardinality($2)
 """  # of another version's learner nothing can be heard
-
-RELEASE = "UPDATE fleet_shards SET worker = NULL WHERE worker = $1 AND id = ANY($2::integer[])"
 
 LEAVE = f"""
 WITH ended AS (
@@ -207,7 +201,7 @@ SELECT blocked, (SELECT next FROM booked) - step AS at,
     greatest(earliest, (SELECT next FROM fleet_turns WHERE place = $1)) AS earliest
 FROM asked
 """
-"""Where the host has pages, their worker asks it too, and is told in time to leave room."""
+"""Books a turn at a host. The worker of its pages, where it has any, asks it too, and is told to leave room."""
 
 VIEW = f"""
 SELECT fleet.shards, fleet.bandwidth AS made_with, {NOW} AS now, {BANDWIDTH} AS bandwidth,
@@ -225,8 +219,6 @@ SELECT w.*, (SELECT count(*) FROM fleet_shards s WHERE s.worker = w.id) AS held,
 FROM fleet_workers w ORDER BY w.name, w.joined_at
 """
 
-LAST_ROUND = "SELECT number, cleared_at, level FROM fleet_rounds ORDER BY number DESC LIMIT 1"
-
 DRAIN = f"""
 UPDATE fleet_workers w SET draining = $2::boolean
 WHERE (w.id = $1 OR w.name = $1) AND w.ended_at IS NULL AND w.expires > {NOW}
@@ -238,7 +230,7 @@ SELECT w.name FROM fleet_shards s JOIN fleet_workers w ON w.id = s.worker
 WHERE s.id = $1 AND w.ended_at IS NULL AND w.expires > {NOW}
 """
 
-WRITE_CHANGES = """
+WRITE_CHANGES = f"""
 WITH counted AS (
     UPDATE fleet_counters SET value = value + cardinality($1::bigint[]) WHERE name = 'changes'
     RETURNING value - cardinality($1::bigint[]) AS last, set_config('synchronous_commit', 'on', true)
@@ -249,9 +241,10 @@ WITH counted AS (
         WITH ORDINALITY AS c(page_id, at, verdict, magnitude, moved_to, place)
 )
 INSERT INTO bodies (page_id, at, content_type, size, zstd, version)
-SELECT b.page_id, b.at, b.content_type, b.size, b.zstd, coalesce(b.version, counted.last + 1 + b.change)
-FROM counted, unnest($6::bigint[], $7::float8[], $8::text[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[])
-    AS b(page_id, at, content_type, size, zstd, version, change)
+SELECT b.page_id, b.at, b.content_type, b.size, b.zstd,
+    coalesce(counted.last + 1 + b.change, ({BROUGHT.format("b.page_id")}))
+FROM counted, unnest($6::bigint[], $7::float8[], $8::text[], $9::bigint[], $10::bytea[], $11::bigint[])
+    AS b(page_id, at, content_type, size, zstd, change)
 """
 """One statement of a worker's commit. Readers rely on a number once seen: the commit waits for the disk, and for all
 that was committed before."""

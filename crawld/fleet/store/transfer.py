@@ -56,7 +56,7 @@ class NewIds:
 
 @dataclass(slots=True)
 class IdMapping:
-    """How ids of pages and hosts change."""
+    """New ids of pages and hosts."""
 
     pages: NewIds
     hosts: NewIds
@@ -116,7 +116,7 @@ async def write_out(source: str, target: str, told: Progress) -> dict[str, int]:
 
 
 def _mark_dirty() -> Update:
-    """A single daemon on SQLite finds pages that its estimates lag behind by a column: see crawld.store.estimates."""
+    """Earlier versions find pages that their estimates lag behind by a column; this one compares the times."""
     page, known = of_pages.pages.c, of_pages.estimates.c
     learnt = select(known.at).where(known.page_id == page.id, known.at >= page.last_success).exists()
     return update(of_pages.pages).values(dirty_since=case((learnt, None), else_=page.last_success))
@@ -286,7 +286,7 @@ def _with_new_ids(table: Table, rows: Sequence[Sequence[Any]], mapping: IdMappin
 
 
 def _renamed(document: str, page_id: int) -> str:
-    """What waits for a hook, told of the page by its new id."""
+    """Names the page by its new id in a document that waits for a hook."""
     found = json.loads(document)
     return json.dumps(found | {"page_id": page_id}) if "page_id" in found else document
 

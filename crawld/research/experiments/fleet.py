@@ -17,8 +17,9 @@ from crawld.fleet.auction import Clearing, aim, clear
 from crawld.model.shards import shard_of_host
 from crawld.model.signal import SOURCES
 from crawld.model.units import DAY
+from crawld.research.crawler import MemoryHistories
 from crawld.research.engine import Events, Run
-from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning, Past
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning, Past
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Floats, Ints, Phase, Population, World, draw_world, from_quality, run_key
 
@@ -347,7 +348,7 @@ EXPERIMENTS = (
     Experiment(
         name="fleet",
         shows="how much fresher one scheduler over all pages is than several workers, by how these share the budget",
-        pages=(4, 16, 64),
+        pages=(4, 32),
         repeats=2,
         contestants=(Division.AUCTION, Division.BY_PAGES, Division.EQUAL, Division.ONE),
         measure=measure_fleet,

@@ -13,14 +13,14 @@ import numpy as np
 
 from crawld.learn.observations import Prior
 from crawld.model.units import DAY
-from crawld.research.crawler import Fit, Learning, Learnt, Observed, SmoothedFit, convinced, scheduled
-from crawld.research.engine import Run, simulate
+from crawld.research.crawler import Learning, LearningCrawler, Learnt, SmoothedFit, convinced
+from crawld.research.engine import simulate
 from crawld.research.experiments.ncis import shaped_page
 from crawld.research.experiments.papers import LIMITS as PAPERS_LIMITS
 from crawld.research.experiments.papers import paper_costs, paper_rates
 from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.trial import Experiment, Measures, Trial
-from crawld.research.world import Floats, Population, World, draw_world, run_key
+from crawld.research.world import Population, World, draw_world, run_key
 
 
 @dataclass(frozen=True)
@@ -49,26 +49,6 @@ PAPERS = {
 """Learning modes of the policies of Kolobov et al. 2019."""
 
 
-class Diary:
-    """A fit that remembers everything it has taught."""
-
-    def __init__(self, learning: Learning, pages: int) -> None:
-        alpha, shape = learning.first_guess
-        nothing = np.zeros(pages)
-        self._fit: Fit = learning.fit()
-        self._epoch = learning.epoch
-        self._taught = [Learnt(np.full(pages, alpha), np.full(pages, shape), nothing, nothing)]
-
-    def __call__(self, seen: Observed) -> Learnt:
-        """Fit, and write it down."""
-        self._taught.append(self._fit(seen))
-        return self._taught[-1]
-
-    def known_at(self, day: float) -> Learnt:
-        """Beliefs at that time."""
-        return self._taught[min(int(day / self._epoch), len(self._taught) - 1)]
-
-
 class Witness(OnlineCrawler):
     """crawld as it learns, with what it believed at each mark."""
 
@@ -87,15 +67,11 @@ class Witness(OnlineCrawler):
         return self._known[min(LIMITS.marks.index(day), len(self._known) - 1)]
 
 
-def learn_by(policy: str, world: World, bandwidth: float) -> tuple[Witness | Diary, Run]:
-    """Let the policy learn in the world: its knowledge over time, and what it did."""
+def learner_of(policy: str, world: World, bandwidth: float) -> Witness | LearningCrawler:
+    """A crawler that learns by that policy, from a copy of every page."""
     if policy == "greedy-ncis":
-        witness = Witness(world, bandwidth)
-        return witness, simulate(world, witness, bandwidth)
-    diary = Diary(PAPERS[policy], world.population.pages)
-    learning = Learning(lambda: diary, PAPERS[policy].epoch, PAPERS[policy].first_guess)
-    crawler = scheduled(policy, world.population, bandwidth, learning=learning, copies=True)
-    return diary, simulate(world, crawler, bandwidth)
+        return Witness(world, bandwidth)
+    return LearningCrawler(policy, world.population.mu, bandwidth, PAPERS[policy], copies=True)
 
 
 def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tuple[float, float]:
@@ -105,10 +81,10 @@ def judge(policy: str, truth: Population, world: World, believed: Learnt) -> tup
     their own.
     """
     bandwidth = PAPERS_LIMITS.lambda_visited * truth.pages
-    unsignalled = np.zeros(truth.pages, dtype=np.bool_)
-    rates = paper_rates(policy, Population(truth.mu, believed.alpha, truth.lam, truth.nu), unsignalled, bandwidth)
+    nothing = np.zeros(truth.pages)
+    rates = paper_rates(policy, Population(truth.mu, believed.alpha, nothing, nothing), bandwidth)
     if rates is not None:
-        harmonic, binary = paper_costs(rates, truth, unsignalled)
+        harmonic, binary = paper_costs(rates, truth, nothing > 0)
         return 1.0 - binary, harmonic
     ledger = simulate(world, convinced(policy, truth.mu, believed, bandwidth), bandwidth).ledger()
     return ledger.accuracy(LIMITS.settled, world.horizon), ledger.harmonic(LIMITS.settled, world.horizon)
@@ -118,15 +94,14 @@ def measure_learning(trial: Trial) -> Measures:
     """Measures what a policy has learnt by each mark, as its share of the freshness with true parameters."""
     key = run_key(trial.seed, trial.repeat)
     population = Population.draw(shaped_page, trial.pages, key)
-    policy, pages, bandwidth = trial.contestant, trial.pages, PAPERS_LIMITS.lambda_visited * trial.pages
+    policy, bandwidth = trial.contestant, PAPERS_LIMITS.lambda_visited * trial.pages
     world = draw_world(population, LIMITS.marks[-1] + 0.5, key)
-    learner, run = learn_by(policy, world, bandwidth)
-    ledger = run.ledger()
+    learner = learner_of(policy, world, bandwidth)
+    ledger = simulate(world, learner, bandwidth).ledger()
     # The oracle knows the truth about what its policy learns: Kolobov et al.'s learns no signals.
     truth = population if policy == "greedy-ncis" else population.without_signals()
     apart = draw_world(population, LIMITS.settled + LIMITS.judged, run_key(trial.seed, trial.repeat + 1_000_000))
-    certain: Floats = np.full(pages, np.inf)
-    oracle = judge(policy, truth, apart, Learnt(truth.alpha, certain, truth.kappa, truth.gamma))
+    oracle = judge(policy, truth, apart, Learnt.truth(truth))
     judged = [judge(policy, truth, apart, learner.known_at(mark)) for mark in LIMITS.marks]
     by_freshness = [accuracy / oracle[0] for accuracy, _ in judged]
     by_cost = [oracle[1] / harmonic for _, harmonic in judged]

@@ -9,7 +9,7 @@ from crawld.choose.allocation import VisitOrder, age, freshness, harmonic, weigh
 from crawld.research.crawler import scheduled
 from crawld.research.engine import SimulatedCrawler, simulate
 from crawld.research.experiments.ncis import NONE
-from crawld.research.online_crawler import OnlineCrawler
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.peers import PEERS, peer_crawler
 from crawld.research.trial import Experiment, Measures, Trial
 from crawld.research.world import Population, draw_world, run_key
@@ -24,6 +24,8 @@ class ExperimentsObjectivesLimits:
     measured: float = 300.0
     peer_burn_in: float = 300.0
     peer_measured: float = 100.0
+    learning_rounds: float = 4.0
+    """Rounds of all pages between two rounds of learning."""
     budgets: tuple[str, ...] = ("", ", 4 a day")
     """Visits to each page, by what follows the contestant's name: one a day, or four."""
     contestants: tuple[str, ...] = (
@@ -60,14 +62,7 @@ def measure_objectives(trial: Trial) -> Measures:
         }
     world = draw_world(population, LIMITS.burn_in + LIMITS.measured, key)
     run = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth)
-    ledger = run.ledger()
-    span = LIMITS.burn_in, world.horizon
-    return {
-        "accuracy": ledger.accuracy(*span),
-        "harmonic": ledger.harmonic(*span),
-        "age": ledger.age(*span),
-        "starved": run.starved(LIMITS.burn_in),
-    }
+    return {**run.ledger().costs(LIMITS.burn_in, world.horizon), "starved": run.starved(LIMITS.burn_in)}
 
 
 def weekly_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
@@ -86,7 +81,9 @@ def measure_peers(trial: Trial) -> Measures:
     if name in PEERS:
         crawler = peer_crawler(name, world, copies=False)
     elif name == "greedy-ncis learnt":
-        crawler = OnlineCrawler("greedy-ncis", world, bandwidth, copies=False)
+        crawler = OnlineCrawler(
+            "greedy-ncis", world, bandwidth, OnlineLearning(round_share=LIMITS.learning_rounds), copies=False
+        )
     else:
         crawler = scheduled(name, population, bandwidth)
     run = simulate(world, crawler, bandwidth, started_fresh=False)
@@ -103,7 +100,7 @@ EXPERIMENTS = (
         name="objectives",
         shows="policies for freshness, harmonic penalty and age, each judged by all three",
         pages=(200,),
-        repeats=5,
+        repeats=3,
         contestants=(*FORMULAS, "greedy", "greedy-harmonic", "greedy-age", "lambdacrawl"),
         measure=measure_objectives,
         pairs=(
@@ -118,7 +115,7 @@ EXPERIMENTS = (
     Experiment(
         name="peers",
         shows="crawld beside the revisit rules of Nutch, StormCrawler, changedetection.io and miniflux, same budget",
-        pages=(60,),
+        pages=(40,),
         repeats=3,
         contestants=tuple(f"{name}{budget}" for budget in LIMITS.budgets for name in LIMITS.contestants),
         measure=measure_peers,
@@ -131,6 +128,7 @@ EXPERIMENTS = (
             "burn_in": LIMITS.peer_burn_in, "measured_time": LIMITS.peer_measured,
             "mu": 1, "delta": "lognormal(ln 1/7, 2) a day", "signals": "none", "start": "no copies",
             "parameters": "known, but for 'learnt' and the peers",
+            "learnt": f"every {LIMITS.learning_rounds:g} rounds of all pages",
         },
     ),
 )  # fmt: skip

@@ -1,17 +1,15 @@
 """Cho & Garcia-Molina 2000: the order in which pages are visited (Table 2), and how often each (Tables 5 and 6)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crawld.choose import allocation
 from crawld.choose.allocation import (
     VisitOrder,
     age,
     age_optimal,
-    azar_continuous,
     freshness,
     freshness_announced,
     freshness_optimal,
@@ -22,7 +20,9 @@ from crawld.choose.allocation import (
     weighted,
 )
 from crawld.choose.order import fixed_order, purely_random_order, random_order
+from crawld.choose.policies import LIMITS as POLICIES_LIMITS
 from crawld.choose.policies import POLICIES
+from crawld.choose.valuation import Beliefs
 from crawld.research.crawler import scheduled
 from crawld.research.engine import settle_accounts, simulate
 from crawld.research.trial import Experiment, Measures, Trial
@@ -33,7 +33,6 @@ from crawld.research.world import Floats, Population, Stream, draw_world, page_s
 class PapersLimits:
     """Numbers that bound and tune this module."""
 
-    utilities: tuple[str, ...] = ("uniform utility", "zipf utility")
     azar_policies: tuple[str, ...] = ("optimum", "azar", "change-rate", "utility-proportional", "uniform")
     order_ratios: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Changes per visit."""
@@ -48,7 +47,6 @@ class PapersLimits:
     """Kolobov et al.'s bandwidth: a fifth of the pages a day."""
     complete: float = 0.04
     """Share of the pages of which every change is announced; they carry 26 % of the importance."""
-    epsilon: float = 0.4
     lambda_burn_in: float = 40.0
     lambda_measured: float = 60.0
 
@@ -73,47 +71,34 @@ def zipf_page(stream: np.random.Generator) -> tuple[float, float, float, float]:
     return float(utility), float(stream.random()), 0.0, 0.0
 
 
-def rates_of(policy: str, mu: Floats, delta: Floats, bandwidth: float) -> Floats:
-    """Visits per unit of time to each page."""
-    match policy:
-        case "azar":
-            return azar_continuous(mu, delta, bandwidth)
-        case "optimum":
-            return freshness_optimal(mu, delta, bandwidth)
-        case "change-rate":
-            return freshness_optimal(np.ones_like(mu), delta, bandwidth)
-        case "utility-proportional":
-            return np.asarray(bandwidth * mu / mu.sum())
-    return uniform(mu, delta, bandwidth)
+UTILITIES = {"uniform utility": uniform_page, "zipf utility": zipf_page}
+
+SIMULATED = {
+    "azar": "lds",
+    "optimum": "freshness-optimal",
+    "change-rate": "freshness-optimal",  # as if all pages were worth the same
+    "uniform": "uniform",
+}
+"""crawld's policies for those of the figure; rates in proportion to utility are judged by formula alone."""
 
 
 def measure(trial: Trial) -> Measures:
     """Utility of fresh copies: by formula, at even intervals and at random moments, and simulated where possible."""
     policy, utility = trial.contestant.split(", ")
     key = run_key(trial.seed, trial.repeat)
-    population = Population.draw(
-        {"uniform utility": uniform_page, "zipf utility": zipf_page}[utility], trial.pages, key
-    )
+    population = Population.draw(UTILITIES[utility], trial.pages, key)
     mu, delta = population.mu, population.delta
     bandwidth = LIMITS.visited * trial.pages
-    rates = rates_of(policy, mu, delta, bandwidth)
+    believed = replace(population, mu=np.ones_like(mu)) if policy == "change-rate" else population
+    rates = paper_rates(SIMULATED[policy], believed, bandwidth) if policy in SIMULATED else None
+    if rates is None:
+        rates = np.asarray(bandwidth * mu / mu.sum())
     even = weighted(mu, freshness(delta, rates))
-    measures = {
-        "accuracy": even,
-        "even": even,
-        "at_random": weighted(mu, freshness(delta, rates, VisitOrder.PURELY_RANDOM)),
-    }
-    simulated = {
-        "azar": "lds",
-        "optimum": "freshness-optimal",
-        "change-rate": "freshness-optimal",
-        "uniform": "uniform",
-    }
-    if policy in simulated:
-        blind = np.ones_like(mu) if policy == "change-rate" else mu
-        believed = Population(blind, delta, population.lam, population.nu)
+    at_random = weighted(mu, freshness(delta, rates, VisitOrder.PURELY_RANDOM))
+    measures = {"accuracy": even, "even": even, "at_random": at_random}
+    if policy in SIMULATED:
         world = draw_world(population, LIMITS.burn_in + LIMITS.measured, key)
-        run = simulate(world, scheduled(simulated[policy], believed, bandwidth), bandwidth)
+        run = simulate(world, scheduled(SIMULATED[policy], believed, bandwidth), bandwidth)
         measures["accuracy"] = run.ledger().accuracy(LIMITS.burn_in, world.horizon)
     return measures
 
@@ -193,23 +178,11 @@ def observed_page(stream: np.random.Generator) -> tuple[float, float, float, flo
     return mu, float(stream.lognormal(np.log(0.25), 1.2)), float(complete), 0.0
 
 
-def paper_rates(policy: str, population: Population, complete: NDArray[np.bool_], bandwidth: float) -> Floats | None:
-    """Rates as the paper's algorithm gives them; None for policies that have none."""
-    mu, delta = population.mu, population.delta
-    match policy:
-        case "lambdacrawl":
-            return allocation.lambdacrawl(mu, delta, bandwidth, complete)
-        case "lambdacrawl-approximate":
-            return allocation.lambdacrawl_approximate(mu, delta, bandwidth, complete)
-        case "binary-lambdacrawl":
-            return allocation.binary_lambdacrawl(mu, delta, bandwidth)
-        case "binary-lambdacrawl-epsilon":
-            return allocation.binary_lambdacrawl(mu, delta, bandwidth, LIMITS.epsilon)
-        case "uniform":
-            return allocation.uniform(mu, delta, bandwidth)
-        case "proportional":
-            return allocation.proportional(mu, delta, bandwidth)
-    return None
+def paper_rates(policy: str, believed: Population, bandwidth: float) -> Floats | None:
+    """Visits per unit of time to each page, as the policy allots them; None for policies that pick by value."""
+    plan, certain = POLICIES[policy].plan, np.full(believed.pages, np.inf)
+    beliefs = Beliefs(believed.mu, believed.alpha, certain, believed.kappa, believed.gamma)
+    return None if plan is None else plan.allot(beliefs, bandwidth)[0]
 
 
 def paper_costs(rates: Floats, population: Population, announced: NDArray[np.bool_]) -> tuple[float, float]:
@@ -228,18 +201,14 @@ def measure_costs(trial: Trial) -> Measures:
     population = Population.draw(observed_page, trial.pages, key)
     bandwidth = LIMITS.lambda_visited * trial.pages
     complete = population.lam > 0
-    rates = paper_rates(trial.contestant, population, complete, bandwidth)
-    measures = {"accuracy": np.nan, "harmonic": np.nan, "age": np.nan, "paper_harmonic": np.nan, "paper_binary": np.nan}
+    rates, costs = paper_rates(trial.contestant, population, bandwidth), (np.nan, np.nan)
     if rates is not None:
         uses_signals = trial.contestant.startswith("lambdacrawl")
         costs = paper_costs(rates, population, complete if uses_signals else np.zeros_like(complete))
-        measures["paper_harmonic"], measures["paper_binary"] = costs
     world = draw_world(population, LIMITS.lambda_burn_in + LIMITS.lambda_measured, key)
     ledger = simulate(world, scheduled(trial.contestant, population, bandwidth), bandwidth).ledger()
-    span = LIMITS.lambda_burn_in, world.horizon
-    measures["accuracy"], measures["harmonic"] = ledger.accuracy(*span), ledger.harmonic(*span)
-    measures["age"] = ledger.age(*span)
-    return measures
+    measured = ledger.costs(LIMITS.lambda_burn_in, world.horizon)
+    return {**measured, "paper_harmonic": costs[0], "paper_binary": costs[1]}
 
 
 EXPERIMENTS = (
@@ -286,11 +255,11 @@ EXPERIMENTS = (
         shows="Azar et al. 2018 Fig. 1: its rates, visited in turn, come within a percent or so of the optimum",
         pages=(500, 1000),
         repeats=3,
-        contestants=tuple(f"{policy}, {utility}" for utility in LIMITS.utilities for policy in LIMITS.azar_policies),
+        contestants=tuple(f"{policy}, {utility}" for utility in UTILITIES for policy in LIMITS.azar_policies),
         measure=measure,
         pairs=tuple(
             (f"azar, {utility}", f"{other}, {utility}")
-            for utility in LIMITS.utilities for other in LIMITS.azar_policies if other != "azar"
+            for utility in UTILITIES for other in LIMITS.azar_policies if other != "azar"
         ),
         settings={
             "bandwidth": "0.1 * pages", "burn_in": LIMITS.burn_in, "measured_time": LIMITS.measured, "delta": "U(0,1)",
@@ -317,7 +286,7 @@ EXPERIMENTS = (
         settings={
             "bandwidth": "0.2 * pages a day", "burn_in": LIMITS.lambda_burn_in, "measured_time": LIMITS.lambda_measured,
             "mu": "lognormal(0, 1.5), times 8.6 where every change is announced", "delta": "lognormal(ln .25, 1.2)",
-            "complete": LIMITS.complete, "epsilon": LIMITS.epsilon, "parameters": "known",
+            "complete": LIMITS.complete, "epsilon": POLICIES_LIMITS.floor, "parameters": "known",
             "paper_": "by the paper's formulas for visits at random moments, per unit of importance",
         },
     ),

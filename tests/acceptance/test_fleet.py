@@ -1,7 +1,6 @@
 """Three real workers on one real PostgreSQL are one crawler, and stay one when one of them is killed."""
 
 import json
-import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -19,8 +18,8 @@ from tests.support.site import Site
 RATE, SHARDS, HOSTS, PAGES = 60, 24, 24, 96
 NAMES = ("w1", "w2", "w3")
 WINDOWS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-LOST_SECONDS = 0.3
-"""What a kill may cost: the records of so long."""
+MAX_LOST = RATE // 2
+"""Records that a kill may cost: what a worker asks in a second, or in two, however busy the machine is."""
 
 
 async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, empty_postgres_url: str) -> None:
@@ -33,15 +32,15 @@ async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, empt
         await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "all three crawl")
         await until(lambda: len({seen.path for seen in crawls(site)}) == PAGES, run, "every page is crawled")
 
-        killed_at = time.monotonic()
         await run["w1"].end(SIGKILL)
+        killed = len(site.log)
         orphans = {seen.path for seen in crawls(site) if who(seen) == "w1"}
-        await until(lambda: orphans <= _asked_since(site, killed_at, {"w2", "w3"}), run, "the others take over")
+        await until(lambda: orphans <= _asked_since(site, killed, {"w2", "w3"}), run, "the others take over")
 
         drained = await command("fleet", "drain", "w2", "--config", str(files["w3"]), cwd=tmp_path)
         assert drained.status == 0, drained.err
         await run["w2"].until_logged("draining=True")
-        alone = time.monotonic()
+        alone = len(site.log)
         await until(lambda: len(_asked_since(site, alone, {"w3"})) == PAGES, run, "the last one crawls every page")
         status = json.loads(
             (await command("fleet", "status", "--json", "--config", str(files["w3"]), cwd=tmp_path)).out
@@ -54,23 +53,22 @@ async def test_a_fleet_of_three_survives_a_kill_and_a_drain(tmp_path: Path, empt
     came_back = {name for name, one in run.items() if any("the lease is lost" in line for line in one.log)}
     assert not _asked_by_former_owners(site, came_back)
     robots = Counter(seen.host for seen in site.visits("/robots.txt"))
-    last = {
-        seen.host for seen in site.visits("/robots.txt") if 0 < killed_at - seen.monotonic < LOST_SECONDS + site.lag
-    }
+    last = {seen.host for seen in [seen for seen in site.log[:killed] if who(seen) == "w1"][-MAX_LOST:]}
     assert {host for host, count in robots.items() if count > 1} <= last, (
         "whoever takes a host over knows its robots.txt"
     )
-    lost = len(crawls(site)) - await _recorded(empty_postgres_url)
-    moment = killed_at - LOST_SECONDS - site.lag
-    assert 0 <= lost <= len([seen for seen in crawls(site) if who(seen) == "w1" and seen.monotonic > moment])
+    assert 0 <= len(crawls(site)) - await _recorded(empty_postgres_url) <= MAX_LOST
 
 
-def _asked_since(site: Site, since: float, names: Iterable[str]) -> set[str]:
-    return {seen.path for seen in crawls(site) if seen.monotonic > since and who(seen) in names}
+def _asked_since(site: Site, since: int, names: Iterable[str]) -> set[str]:
+    return {seen.path for seen in crawls(site, since) if who(seen) in names}
 
 
 def _worst_excess(site: Site) -> float:
-    """By how many requests any window holds more than R·w + N; both its ends may be off by what the machine kept us."""
+    """By how many requests any window holds more than R·w + N; both its ends may be off by what the machine kept us.
+
+    The promise is one of requests a second, and what the site notes is its only witness outside the workers.
+    """
     times = [seen.monotonic for seen in site.log]
     allowed = {width: site.most(RATE, width) - 1 + len(NAMES) for width in WINDOWS}
     return max(bisect_right(times, at + w) - i - allowed[w] for i, at in enumerate(times) for w in WINDOWS)

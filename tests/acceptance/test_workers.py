@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.support.behaviours import FILLER, page
-from tests.support.process import HANG_SECONDS, daemon, runs, settings
+from tests.support.process import AFRESH, HANG_SECONDS, daemon, runs, settings
 from tests.support.site import Site, Visit
 
 
@@ -41,7 +41,7 @@ async def test_killed_daemons_leave_no_process(tmp_path: Path) -> None:
     """After kill -9 the processes that read for the daemon end by themselves."""
     async with Site() as site:
         file = settings(tmp_path, long_pages(site, 1), bandwidth="5/s")
-        async with daemon("--config", str(file), cwd=tmp_path) as running:
+        async with daemon("--config", str(file), cwd=tmp_path, env=AFRESH) as running:
             await running.until_logged("verdict=new")
             async with asyncio.timeout(HANG_SECONDS):
                 while len(below := children(running.process.pid)) < 2:  # the template and a worker
@@ -54,7 +54,7 @@ async def test_a_signal_to_every_process_ends_the_daemon_cleanly(tmp_path: Path)
     """Service managers stop the whole group: the daemon ends with status 0, and its workers with it."""
     async with Site() as site:
         file = settings(tmp_path, long_pages(site, 20), bandwidth="50/s")
-        async with daemon("--config", str(file), cwd=tmp_path) as running:
+        async with daemon("--config", str(file), cwd=tmp_path, env=AFRESH) as running:
             await running.until_logged("verdict=new")
             below = children(running.process.pid)
             for pid in below:
@@ -68,7 +68,7 @@ async def test_a_worker_that_is_killed_costs_one_crawl_at_most(tmp_path: Path) -
     """Somebody kills every worker, and then what starts them: pages go on being read."""
     async with Site() as site:
         file = settings(tmp_path, long_pages(site, 40), bandwidth="20/s")
-        async with daemon("--config", str(file), cwd=tmp_path) as running:
+        async with daemon("--config", str(file), cwd=tmp_path, env=AFRESH) as running:
             await running.until_logged("verdict=new")
             template, *workers = children(running.process.pid)
             for pid in (*workers, template):

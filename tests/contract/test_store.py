@@ -3,7 +3,6 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +19,6 @@ from crawld.store.report import Reader
 from crawld.store.settings import StoredDemand
 from crawld.store.store import SqlStore
 from tests.support.store_builders import NOW, by_source, estimate, memory, point, record, rows, signal, wanted
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[SqlStore]:
-    """A started store on an empty database."""
-    store = SqlStore(store_url)
-    await store.start()
-    yield store
-    await store.close()
 
 
 async def restarted(store: SqlStore, url: str) -> SqlStore:

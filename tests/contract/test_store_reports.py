@@ -1,7 +1,6 @@
 """What people read: the views, and the reader that needs no daemon. On SQLite and on PostgreSQL alike."""
 
 import math
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,15 +20,6 @@ from tests.support.store_builders import by_source, estimate, memory, point, rec
 
 NOW = SystemClock().now()  # the views compare with the real time
 HOUR = 3600.0
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[SqlStore]:
-    """A started store on an empty database."""
-    store = SqlStore(store_url)
-    await store.start()
-    yield store
-    await store.close()
 
 
 async def test_page_stats_are_what_the_estimate_means(store: SqlStore, store_url: str) -> None:

@@ -13,28 +13,10 @@ from crawld.model.signal import SignalGain, Source
 from crawld.store.retention import Retention
 from crawld.store.sources import Poll, SourceFile
 from crawld.store.store import SqlStore
+from tests.support.hand_clock import HandClock
 from tests.support.store_builders import NOW, memory, point, record, rows, signal, wanted
 
 DAY = 86_400.0
-
-
-class StandingClock:
-    """A clock that shows what it is told."""
-
-    def __init__(self, at: float) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        """UTC seconds."""
-        return self.at
-
-    def monotonic(self) -> float:
-        """The same hands."""
-        return self.at
-
-    async def sleep_until(self, monotonic: float) -> None:
-        """Turn the hands."""
-        self.at = max(self.at, monotonic)
 
 
 KEEP = Retention(days=100, crawls_per_page=5, crawls=12, signals=4, bodies_per_page=2)
@@ -43,7 +25,7 @@ KEEP = Retention(days=100, crawls_per_page=5, crawls=12, signals=4, bodies_per_p
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[SqlStore]:
     """A store that keeps little, three pages in it."""
-    store = SqlStore(store_url, keep_bodies="changes", retention=KEEP, clock=StandingClock(NOW))
+    store = SqlStore(store_url, keep_bodies="changes", retention=KEEP, clock=HandClock(NOW))
     await store.start()
     await store.adopt(wanted("a", "b", "c"), origin="list", now=NOW - 300 * DAY)
     yield store
@@ -75,7 +57,7 @@ async def test_rows_from_before_the_start_are_bounded_too(store: SqlStore, store
     for i in range(5):
         store.record(record(1, Verdict.CHANGED, at=NOW + i, tau=1.0))
     await store.close()
-    stricter = SqlStore(store_url, retention=Retention(crawls_per_page=2), clock=StandingClock(NOW))
+    stricter = SqlStore(store_url, retention=Retention(crawls_per_page=2), clock=HandClock(NOW))
     await stricter.start()
     await prune(stricter)
     await stricter.close()

@@ -118,7 +118,8 @@ async def test_the_daemon_and_the_database_say_the_same_freshness(tmp_path: Path
             daemon.crawler.change_bandwidth(0.0)
             await until(lambda: daemon.crawler.status.in_flight == 0)
             await daemon.store.flush()
-            await until(lambda: not rows(tmp_path, "SELECT 1 FROM pages WHERE dirty_since IS NOT NULL"))
+            behind = "SELECT 1 FROM pages LEFT JOIN estimates ON page_id = id WHERE ifnull(at, 0) < last_success"
+            await until(lambda: not rows(tmp_path, behind))
             await asyncio.sleep(0.5)  # the learner has told the scheduler what it wrote
             high = daemon.scheduler.predicted_freshness(daemon.clock.now())
             async with Reader(f"sqlite:///{tmp_path}/x.db") as reader:

@@ -13,7 +13,7 @@ import pytest
 
 from crawld.store.batch import FreshnessPoint
 from tests.support.behaviours import answer
-from tests.support.daemon import bearer, listening, rows, running, until
+from tests.support.daemon import bearer, listening, rows, running, serving, until
 from tests.support.process import free_port
 from tests.support.site import Site
 
@@ -67,13 +67,7 @@ async def test_every_view_is_shown_with_any_number_of_pages(tmp_path: Path, page
 
 async def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path: Path) -> None:
     """A page that is unknown, a sort that is none, a cursor of another list and a rate that is none."""
-    api = f"http://127.0.0.1:{(port := free_port())}"
-    async with (
-        Site() as site,
-        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
-        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
-    ):
-        await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (_, session):
         wrong = {
             "/page?url=http://elsewhere.example/": 404,
             "/page": 400,
@@ -83,30 +77,24 @@ async def test_what_cannot_be_shown_is_said_in_a_sentence(tmp_path: Path) -> Non
             "/forecast/bandwidth?rate=fast": 400,
         }
         for path, expected in wrong.items():
-            status, text = await _get(session, api + path)
+            status, text = await _get(session, path)
             assert (path, status) == (path, expected)
             assert "Back to the overview" in text
 
 
 async def test_the_bandwidth_is_set_after_a_confirmation(tmp_path: Path) -> None:
     """Asking shows what it would change; only the form that is sent then sets it, and it is kept."""
-    api = f"http://127.0.0.1:{(port := free_port())}"
-    async with (
-        Site() as site,
-        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
-        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
-    ):
-        await until(lambda: daemon.crawler.status.verdicts["new"] == 1)
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (daemon, session):
         before = daemon.crawler.status.bandwidth
-        _, text = await _get(session, f"{api}/forecast/bandwidth?rate=7/s")
+        _, text = await _get(session, "/forecast/bandwidth?rate=7/s")
         assert "Set it to 7/s" in text
         assert daemon.crawler.status.bandwidth == before
-        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "nonsense"}) as answered:
+        async with session.post("/forecast/bandwidth", data={"rate": "nonsense"}) as answered:
             assert answered.status == 400
         foreign = {"Origin": "http://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
-        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "7/s"}, headers=foreign) as answered:
+        async with session.post("/forecast/bandwidth", data={"rate": "7/s"}, headers=foreign) as answered:
             assert answered.status == 403
-        async with session.post(f"{api}/forecast/bandwidth", data={"rate": "7/s"}) as answered:
+        async with session.post("/forecast/bandwidth", data={"rate": "7/s"}) as answered:
             assert answered.status == 200
             assert "The bandwidth is now 7/s" in await answered.text()
         assert daemon.crawler.status.bandwidth == 7.0
@@ -145,19 +133,13 @@ def _point(at: float, **more: object) -> FreshnessPoint:
 
 async def test_no_chart_shows_a_rate_that_was_not_sent(tmp_path: Path) -> None:
     """Ticks of a minute at 3/s are never shown as more, wherever in a column the last one lies."""
-    api = f"http://127.0.0.1:{(port := free_port())}"
-    async with (
-        Site() as site,
-        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
-        running(tmp_path, [site.url("/ok/1")], api={"listen": f"127.0.0.1:{port}"}) as daemon,
-    ):
-        await until(lambda: daemon.crawler.status.verdicts["new"] == 1 and listening(port))
+    async with Site() as site, serving(tmp_path, site, "/ok/1") as (daemon, session):
         await until(lambda: 2.0 < daemon.clock.now() % 60.0 < 40.0)  # the last column is not over when it is shown
         now = daemon.clock.now()
         for minutes in range(7):
             daemon.store.record_freshness(_point(now - 1.0 - 60.0 * minutes, slots={("page", "ok"): 180}))
         await daemon.store.flush()
-        _, text = await _get(session, f"{api}/?window=hour")
+        _, text = await _get(session, "/?window=hour")
         rows = _figures(text, "What slots were spent on")
         assert len(rows) >= 6
         assert {row[1] for row in rows} == {"3/s"}
@@ -167,18 +149,12 @@ async def test_no_chart_shows_a_rate_that_was_not_sent(tmp_path: Path) -> None:
 
 async def test_first_copies_are_no_changes(tmp_path: Path) -> None:
     """The overview counts what `crawld stats` counts: of 20 pages that were fetched, the one that changed."""
-    api = f"http://127.0.0.1:{(port := free_port())}"
-    async with (
-        Site() as site,
-        aiohttp.ClientSession(headers=bearer(tmp_path)) as session,
-        running(tmp_path, [site.url(f"/cue/{n}") for n in range(20)], api={"listen": f"127.0.0.1:{port}"}) as daemon,
-    ):
+    async with Site() as site, serving(tmp_path, site, *(f"/cue/{n}" for n in range(20))) as (daemon, session):
         verdicts = daemon.crawler.status.verdicts
-        await until(lambda: verdicts["new"] == 20 and listening(port))
         site.change("/cue/7")
         await until(lambda: verdicts["changed"] == 1)
         await daemon.store.flush()
-        _, text = await _get(session, f"{api}/")
+        _, text = await _get(session, "/")
         assert "<dt>Changes found</dt><dd>1<small>" in text
         assert len(_figures(text, "Changes found per hour")) == 1
 

@@ -10,13 +10,15 @@ import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import StreamReader
 
 from crawld.fetch import connection
 from crawld.fetch import connection as turns
 from crawld.fetch.connection import LIMITS as CONNECTION_LIMITS
-from crawld.fetch.connection import BoundedConnection, BoundedConnector, LoopShare
+from crawld.fetch.connection import BoundedConnection, LoopShare
 from crawld.fetch.http import HttpFetcher, Timeouts
 from crawld.model.clock import SystemClock
 from crawld.model.fetched import Fetched, FetchFailed, Redirected, Request, Scope, Trouble
@@ -40,10 +42,24 @@ def ask(url: str) -> Request:
     return Request(url, host_of(url))
 
 
-def connector_of(fetcher: HttpFetcher) -> BoundedConnector:
-    """What opens and keeps the connections."""
-    assert fetcher._connector is not None
-    return fetcher._connector
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[BoundedConnection]:
+    """Every connection that was made, in order."""
+    made: list[BoundedConnection] = []
+    inner = BoundedConnection.connection_made
+
+    def noted(self: BoundedConnection, transport: asyncio.BaseTransport) -> None:
+        made.append(self)
+        inner(self, transport)
+
+    monkeypatch.setattr(BoundedConnection, "connection_made", noted)
+    return made
+
+
+async def closed(connection: BoundedConnection) -> None:
+    """Wait until a connection has ended."""
+    while connection.is_connected():
+        await asyncio.sleep(0.01)
 
 
 BROKEN_OFF = [
@@ -150,12 +166,12 @@ async def test_tiny_segments_are_gathered(site: Site, fetcher: HttpFetcher, monk
     assert reads < 1000
 
 
-async def test_answers_nobody_asked_for_close_the_connection(site: Site, fetcher: HttpFetcher) -> None:
+async def test_answers_nobody_asked_for_close_the_connection(
+    site: Site, fetcher: HttpFetcher, connections: list[BoundedConnection]
+) -> None:
     """A server that goes on after its answer loses the connection, and nothing of it is kept."""
     assert isinstance(await fetcher.fetch(ask(site.url("/surplus"))), Fetched)
-    [[(kept, _)]] = connector_of(fetcher)._conns.values()
-    while kept.is_connected():
-        await asyncio.sleep(0.01)
+    await closed(connections[0])
     assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
     assert len({seen.peer for seen in site.visits()}) == 2
 
@@ -172,7 +188,7 @@ async def test_few_connections_are_kept(
 
 
 async def test_connections_last_as_long_as_their_server_keeps_them(
-    site: Site, fetcher: HttpFetcher, monkeypatch: pytest.MonkeyPatch
+    site: Site, fetcher: HttpFetcher, connections: list[BoundedConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that closes an idle connection is asked over a new one from then on, which is not kept for nothing."""
     monkeypatch.setattr(connection, "LIMITS", dataclasses.replace(connection.LIMITS, closing_seconds=0.1))
@@ -184,27 +200,41 @@ async def test_connections_last_as_long_as_their_server_keeps_them(
 
     site.pages["/later"] = closed_later
     assert isinstance(await fetcher.fetch(ask(site.url("/later"))), Fetched)
-    [[(kept, _)]] = connector_of(fetcher)._conns.values()
-    while kept.is_connected():
-        await asyncio.sleep(0.01)
+    await closed(connections[0])
     await asyncio.sleep(0.2)
     assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
-    assert not any(connector_of(fetcher)._conns.values())  # it came round later than connections last
+    assert not connections[1].is_connected()  # it came round later than connections last
     assert isinstance(await fetcher.fetch(ask(site.url("/ok"))), Fetched)
-    assert [len(kept) for kept in connector_of(fetcher)._conns.values()] == [1]
+    assert [one.is_connected() for one in connections] == [False, False, True]
     assert len({seen.peer for seen in site.visits()}) == 3
 
 
-async def test_what_is_relied_on_of_the_client(site: Site, fetcher: HttpFetcher) -> None:
+async def test_what_is_relied_on_of_the_client(
+    site: Site, fetcher: HttpFetcher, connections: list[BoundedConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client makes our connections, begins each answer by `set_response_params` and hands over each head."""
-    outcome = await fetcher.fetch(ask(site.url("/ok")))
-    assert isinstance(outcome, Fetched)
-    [[(kept, _)]] = connector_of(fetcher)._conns.values()
-    assert isinstance(kept, BoundedConnection)
-    assert kept.host == site.host()
-    assert kept._body is not None
-    assert kept._body.total_bytes == len(outcome.body)
-    assert kept._received > len(outcome.body)
+    heads: list[tuple[Any, StreamReader]] = []
+    begin, take = BoundedConnection.set_response_params, BoundedConnection.feed_data
+    begun: list[BoundedConnection] = []
+
+    def began(self: BoundedConnection, **given: Any) -> None:
+        begun.append(self)
+        begin(self, **given)
+
+    def took(self: BoundedConnection, data: Any, size: int = 0) -> None:
+        heads.append(data)
+        take(self, data, size)
+
+    monkeypatch.setattr(BoundedConnection, "set_response_params", began)
+    monkeypatch.setattr(BoundedConnection, "feed_data", took)
+    for asked in (1, 2):
+        outcome = await fetcher.fetch(ask(site.url("/ok")))
+        assert isinstance(outcome, Fetched)
+        assert begun == connections * asked
+        assert len(heads) == asked
+        message, body = heads[-1]
+        assert (message.code, body.total_bytes) == (200, len(outcome.body))
+    assert connections[0].host == site.host()
 
 
 class _Counted:

@@ -1,27 +1,17 @@
 """robots.txt over a real connection: what each kind of answer allows."""
 
-from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
 
 from crawld.fetch.http import HttpFetcher
 from crawld.fetch.robots_cache import Allowed, Disallowed, NeedsFetch, RobotsCache
-from crawld.model.clock import SystemClock
 from crawld.model.fetched import Purpose, Request
 from tests.support.behaviours import answer, drop, hang_up, raw
-from tests.support.site import LOOPBACK, Behaviour, Site
+from tests.support.site import Behaviour, Site
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 FORBID = "User-agent: *\nDisallow: /"
-
-
-@pytest.fixture
-async def fetcher() -> AsyncIterator[HttpFetcher]:
-    """A fetcher that may talk to loopback."""
-    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK])
-    yield opened
-    await opened.close()
 
 
 ANSWERS: list[tuple[str, str | Behaviour, bool]] = [

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from crawld.choose.chooser import Bid
 from crawld.cli import main
-from crawld.cli.remote import ask
+from crawld.cli.remote import CommandTarget
 from crawld.fleet.store.ledger import Report, SqlLedger
 from crawld.model.errors import InputError
 from crawld.show.report import Status
@@ -269,8 +269,8 @@ def test_changes_are_followed_by_looking_at_the_database(fleet: Command, postgre
         change = f"INSERT INTO changes (id, page_id, at, verdict) SELECT {number}, id, 5, 'new' FROM pages"
         behind(postgres_url, f"{change} ORDER BY id LIMIT 1")
     assert [json.loads(line)["id"] for line in fleet("changes", "--after", "0", "--json").output.splitlines()] == [1, 2]
-    found = ask(None, postgres_url, "GET", "/v1/changes?after=1&wait=60&limit=10")
+    found = CommandTarget(None, postgres_url).ask("GET", "/v1/changes?after=1&wait=60&limit=10")
     assert ([one["id"] for one in found["changes"]], found["cursor"]) == ([2], 2)
-    assert ask(None, postgres_url, "GET", "/v1/changes?after=now")["cursor"] == 2
+    assert CommandTarget(None, postgres_url).ask("GET", "/v1/changes?after=now")["cursor"] == 2
     with pytest.raises(InputError, match="a fleet cannot be asked for GET /nothing"):
-        ask(None, postgres_url, "GET", "/nothing")
+        CommandTarget(None, postgres_url).ask("GET", "/nothing")

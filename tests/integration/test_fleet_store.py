@@ -87,7 +87,7 @@ async def test_pages_that_go_are_told_too(fleet: Opener, postgres_url: str) -> N
     store = fleet()
     await store.start()
     (page,) = (await store.adopt(listed("a.example", pages=1), origin=BY_HAND, now=NOW)).added
-    assert [one.id for one in await store.retire([page.url, "https://a.example/unknown"], now=NOW)] == [page.id]
+    assert [one.id for one in await store.pages.retire([page.url, "https://a.example/unknown"], now=NOW)] == [page.id]
     assert (await store.adopt([Wanted(page.url)], origin=BY_HAND, now=NOW)).returned
     assert (await store.adopt([Wanted(page.url, 5.0)], origin=BY_HAND, now=NOW)).reweighted
     assert not (await store.adopt([Wanted(page.url, 5.0)], origin=BY_HAND, now=NOW)).reweighted

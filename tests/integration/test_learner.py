@@ -10,7 +10,8 @@ from crawld.crawl.learner import Learner
 from crawld.model.crawl import Verdict
 from crawld.model.signal import SOURCES
 from crawld.store.store import SqlStore
-from tests.support.learning import DAY, HandClock, RecordingSink, crawled
+from tests.support.hand_clock import HandClock
+from tests.support.learning import DAY, RecordingSink, crawled
 from tests.support.store_builders import NOW, record, rows
 
 
@@ -203,9 +204,9 @@ async def test_pages_that_leave_are_forgotten_before_the_next_batch(tmp_path: Pa
         assert await learner.learn() == 2
         learner.forget([2])
         await learner.learn()
-        assert learner._online_learner.deaf.sizes.tolist() == [1]
+        assert learner.pages == 1
         await learner.recall()
-        assert learner._online_learner.deaf.sizes.tolist() == [2]
+        assert learner.pages == 2
     finally:
         await store.close()
 
@@ -217,14 +218,14 @@ async def test_a_learner_starts_from_what_others_have_taught(tmp_path: Path) -> 
     clock, alone, joined = HandClock(NOW + 20 * DAY), RecordingSink(), RecordingSink()
     other = Learner(store, alone, clock)
     await other.recall()
-    (tmp_path / "new").mkdir()
-    mine = await crawled(tmp_path / "new", {1: [False]})
     for sink, hearing in ((alone, False), (joined, True)):
+        place = tmp_path / str(hearing)
+        place.mkdir()
+        mine = await crawled(place, {1: [False]})
         learner = Learner(mine, sink, clock)
         if hearing:
             learner.hear(other.taught)
-        learner._again[1] = None
         await learner.learn()
+        await mine.close()
     assert joined.believed[1].alpha > alone.believed[1].alpha
     await store.close()
-    await mine.close()

@@ -46,8 +46,8 @@ async def test_pages_are_taken_in_once_and_found_by_signals(tmp_path: Path) -> N
     async with _started(tmp_path) as parts:
         await parts.adopt(a=1.0, b=2.0, c=3.0)
         stored = await parts.store.restore()
-        await parts.page_set.take_back(stored.part(slice(0, 2)), NOW)
-        await parts.page_set.take_back(stored, NOW)
+        await parts.page_set.load(stored.part(slice(0, 2)), NOW)
+        await parts.page_set.load(stored, NOW)
         assert len(parts.scheduler) == len(parts.pages) == len(parts.index) == 3
         assert sorted(parts.scheduler.importance_of(stored.ids.tolist()).tolist()) == [1.0, 2.0, 3.0]
         assert parts.page_set.hosts_of(stored.ids.tolist()) == {"a.example", "b.example", "c.example"}
@@ -58,7 +58,7 @@ async def test_a_page_that_is_being_crawled_leaves_when_it_is_given_back(tmp_pat
     async with _started(tmp_path) as parts:
         await parts.adopt(a=1.0, b=2.0)
         stored = await parts.store.restore()
-        await parts.page_set.take_back(stored, NOW)
+        await parts.page_set.load(stored, NOW)
         held = parts.scheduler.pick(NOW)
         assert held is not None
         assert await parts.page_set.drop_idle(stored.ids.tolist()) == [held]
@@ -73,7 +73,7 @@ async def test_memory_follows_what_the_store_says_of_pages(tmp_path: Path) -> No
     async with _started(tmp_path) as parts:
         await parts.adopt(a=1.0, b=2.0)
         before = await parts.store.restore()
-        await parts.page_set.take_back(before, NOW)
+        await parts.page_set.load(before, NOW)
         await parts.adopt(b=5.0, c=7.0)
         await parts.store.retire(["https://a.example/"], now=NOW)
         after = await parts.store.restore()

@@ -120,7 +120,7 @@ def test_a_socket_left_behind_is_replaced(tmp_path: Path) -> None:
 def test_a_command_does_not_talk_to_somebody_elses_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who serves is asked of the kernel before a word is sent."""
     place = tmp_path / "x.sock"
-    monkeypatch.setattr(remote, "_trusted", lambda _: {NOBODY})
+    monkeypatch.setattr(remote, "trusted_users", lambda _: {NOBODY})
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))
         listener.listen()

@@ -20,7 +20,7 @@ from crawld.research.weblike import WeblikeWorld, weblike
 from crawld.research.world import NO_CLAIM, Claim
 from crawld.store.batch import Record
 from crawld.store.store import SqlStore
-from tests.support.learning import HandClock
+from tests.support.hand_clock import HandClock
 
 PRIOR = Prior(alpha_rate=5 * DAY)
 UPDATES = 3

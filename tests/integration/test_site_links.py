@@ -1,9 +1,9 @@
 """Whole sites by their links, against the real test site."""
 
 import asyncio
-import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,9 +16,10 @@ from crawld.fetch.robots_cache import Allowed
 from crawld.main.assembly import Tempo, build
 from crawld.main.settings import Settings
 from crawld.main.supervisor import Daemon
-from crawld.model.page import Page, PageState
+from crawld.model.page import Page, PageState, Wanted
 from crawld.pages.pages import Pages
 from crawld.read.page.links import shape_of
+from crawld.store.links import SitePage
 from crawld.store.report import Reader
 from tests.support.behaviours import answer, html, not_found, page
 from tests.support.daemon import rows, until
@@ -312,6 +313,33 @@ def test_slots_are_lent_ahead_of_a_share_and_made_up_for() -> None:
     assert share.ready
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingPages:
+    """Stands for the stored links: pages that links led to, none of which has been visited."""
+
+    pages: Sequence[Page]
+
+    async def site_pages(self) -> Sequence[SitePage]:
+        """Every one of them, a link away from the site's first page."""
+        return [
+            SitePage(
+                page, 1, by_links=True, visited=False, attempted_at=None, novel=None, deferred=False, refused=None,
+                retired=False,
+            )
+            for page in self.pages
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPages:
+    """Stands for the set of pages: it takes in no others."""
+
+    in_memory: Pages
+
+    async def adopt(self, wanted: Sequence[Wanted], *, origin: str, now: float, complete: bool) -> None:
+        """The address of the site is left out."""
+
+
 class Open:
     """Stands for the scheduler and for admission: nothing is held, and every page may be asked."""
 
@@ -330,17 +358,17 @@ class Open:
 
 
 @pytest.mark.parametrize(("brought", "visits"), [(1, 20 + 17), (0, 20)])
-def test_pages_that_lead_on_are_visited_ahead_of_the_share(brought: int, visits: int) -> None:
+async def test_pages_that_lead_on_are_visited_ahead_of_the_share(brought: int, visits: int) -> None:
     """Of 170 pages a round has 17 slots of the share: so many more first visits, where the first one brought a page."""
     prefix, everything = "https://example.org/", Open()
     pages = Pages([prefix])
-    pages.put_all([Page(n, f"{prefix}{n}q", "example.org") for n in range(170)], [PageState.LIVE] * 170, [0] * 170)
-    parts: list[Any] = [None, None, SimpleNamespace(in_memory=pages), everything, None, None]
+    known = [Page(n, f"{prefix}{n}q", "example.org") for n in range(170)]
+    pages.put_all(known, [PageState.LIVE] * 170, [0] * 170)
+    parts: list[Any] = [None, WaitingPages(known[100:]), KnownPages(pages), everything, None, None]
     links = SiteLinks([FollowedSite(prefix)], *parts)
+    await links.restore(0.0)
     site = links.site_of(prefix)
     assert site is not None
-    for n in range(100, 170):
-        links._wait(site, n, 1, -math.inf, 0.0)
     first = []
     for slot in range(200):
         links.tick()

@@ -1,6 +1,5 @@
 """URLs over a real connection and through the whole daemon: asked as they were given, found by any spelling."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -19,14 +18,6 @@ from tests.support.site import LOOPBACK, Site, Visit
 
 AGENT = "crawld-test/1.0 (+https://example.org/bot)"
 SELDOM: dict[str, object] = {"min_interval": 3600, "max_interval": 7200}
-
-
-@pytest.fixture
-async def fetcher() -> AsyncIterator[HttpFetcher]:
-    """A fetcher that may talk to loopback."""
-    opened = HttpFetcher(SystemClock(), AGENT, allow_private=[LOOPBACK])
-    yield opened
-    await opened.close()
 
 
 GIVEN = [

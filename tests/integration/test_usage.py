@@ -14,9 +14,8 @@ from crawld.model.clock import SystemClock
 from crawld.model.url import UrlPattern
 from crawld.model.usage import PageUse, SaidIn, usage_of
 from crawld.read.headers import plain_headers
-from crawld.read.page.head import read_head
-from crawld.read.robots import read_robots
-from crawld.read.usage import robots_usage, told_in_header, told_in_meta
+from crawld.read.page.head import read_head, told_in_header, told_in_meta
+from crawld.read.robots import read_robots, robots_usage
 from crawld.store.hooks import NewChange
 from crawld.store.read_model import SqlReadModel
 from crawld.store.report import Reader

@@ -17,7 +17,7 @@ RULES: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
 SOURCE = (ROOT / "crawld/show/metrics.py").read_text(encoding="utf-8")
 COUNTERS = set(re.findall(r'"(crawld_[a-z_]+)",\s*COUNTER', SOURCE))
 GAUGES = set(re.findall(r'"(crawld_[a-z_]+)",\s*GAUGE', SOURCE))
-HISTOGRAMS = set(re.findall(r'Distribution\("(crawld_[a-z_]+)"', SOURCE))
+HISTOGRAMS = set(re.findall(r'HistogramMetricFamily\("(crawld_[a-z_]+)"', SOURCE))
 KNOWN = {f"{name}_total" for name in COUNTERS} | GAUGES | HISTOGRAMS | {f"{name}_bucket" for name in HISTOGRAMS}
 EXPRESSIONS = [rule["expr"] for rule in RULES] + [
     target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]

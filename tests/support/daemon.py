@@ -33,6 +33,26 @@ def bearer(folder: Path) -> dict[str, str]:
 async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIterator[Daemon]:
     """A daemon that keeps these pages fresh while the block runs; `tempo` is how often its side tasks come round."""
     tempo = cast(Tempo, settings.pop("tempo", Tempo(learn=0.2, demand=0.2, poll=0.2)))
+    daemon = build(settings_for(folder, urls, **settings), tempo=tempo)
+    async with under_way(daemon, len(urls)):
+        yield daemon
+
+
+@asynccontextmanager
+async def under_way(daemon: Daemon, pages: int) -> AsyncIterator[None]:
+    """Runs a daemon while the block does, which begins once so many pages are known."""
+    daemon.catch_signals = False
+    task = asyncio.create_task(daemon.run())
+    try:
+        await until(lambda: len(daemon.scheduler) == pages or task.done())
+        yield
+    finally:
+        daemon.stop()
+        await task
+
+
+def settings_for(folder: Path, urls: list[str], **settings: object) -> Settings:
+    """The settings of a daemon that lives in the folder, and its list there."""
     (folder / "urls.txt").write_text("".join(f"{url}\n" for url in urls))
     given: dict[str, object] = {
         "bandwidth": "50/s",
@@ -48,15 +68,7 @@ async def running(folder: Path, urls: list[str], **settings: object) -> AsyncIte
         "fetch": {"timeout": 2, "first_byte_timeout": 1, "connect_timeout": 1, "unconditional_share": 0},
         "api": {"listen": None},  # several run at once
     }
-    daemon = build(Settings.model_validate(given | settings), tempo=tempo)
-    daemon.catch_signals = False
-    task = asyncio.create_task(daemon.run())
-    try:
-        await until(lambda: len(daemon.scheduler) == len(urls) or task.done())
-        yield daemon
-    finally:
-        daemon.stop()
-        await task
+    return Settings.model_validate(given | settings)
 
 
 async def until(check: Callable[[], bool], seconds: float = HANG_SECONDS) -> None:

@@ -57,15 +57,15 @@ class Fault:
 class Owners:
     """Who held which shard when."""
 
-    _by_shard: dict[int, list[Owned]] = field(default_factory=lambda: defaultdict(list))
+    _by_shard: dict[int, list[Owned]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, history: Iterable[Owned]) -> "Owners":
         """Built from the history in any order."""
-        it = cls()
+        by_shard: defaultdict[int, list[Owned]] = defaultdict(list)
         for one in sorted(history, key=lambda one: (one.at, one.epoch)):
-            it._by_shard[one.shard].append(one)
-        return it
+            by_shard[one.shard].append(one)
+        return cls(by_shard)
 
     def shards(self) -> Sequence[int]:
         """Every shard that was ever held."""

@@ -1,6 +1,5 @@
-"""A store with a history of crawls, a clock set by hand and a sink for estimates: what a learner needs."""
+"""A store with a history of crawls and a sink for estimates: what a learner needs."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,26 +35,6 @@ class RecordingSink:
     def signify(self, page_ids: Sequence[int], significance: Floats) -> None:
         """And this."""
         self.significance |= zip(page_ids, significance.tolist())
-
-
-class HandClock:
-    """Stands still until told; counts how often somebody slept."""
-
-    def __init__(self, now: float) -> None:
-        self.time, self.sleeps = now, 0
-
-    def now(self) -> float:
-        """The time it was set to."""
-        return self.time
-
-    def monotonic(self) -> float:
-        """The same."""
-        return self.time
-
-    async def sleep_until(self, monotonic: float) -> None:
-        """Jump there and let others run."""
-        self.time, self.sleeps = monotonic, self.sleeps + 1
-        await asyncio.sleep(0)
 
 
 async def crawled(path: Path, changed: Mapping[int, Sequence[bool]]) -> SqlStore:

@@ -21,6 +21,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "PYTHONUNBUFFERED": "1",
 }
 
+AFRESH = {"PYTHONNOUSERSITE": "1"}
+"""With this in its environment a command is a Python of its own, and the processes below it are its own children."""
 HANG_SECONDS = 300.0
 """After which something counts as hanging; how fast the machine is decides nothing."""
 

@@ -191,7 +191,7 @@ class Crawling:
         read_share: float = 0.5,
         audit_share: float = 0.0,
     ) -> None:
-        self.clock, self.pages = VirtualClock(), Pages()
+        self.web, self.clock, self.pages = web, VirtualClock(), Pages()
         self.store = _Memory()
         self.robots = RobotsCache("crawld", pages_on=self.pages.on_host, hosts=self.pages.count_hosts)
         urls = [page_url(number) for number in range(pages)] if isinstance(pages, int) else pages

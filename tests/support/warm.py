@@ -6,6 +6,9 @@ What is started is a process of its own, with its own files, directory, environm
 has them; only the import is shared. Over the socket FD come requests, each with the new process's standard input,
 output and error and a socket on which it is told `PID` and, at the end, its status. When the tests are gone, what is
 left is killed. The demo, the lab, the wheel and whatever a shell starts are started afresh, imports and all.
+
+The process that forks a daemon's workers is started so too: those commands ask for it over a socket of their own, and
+the tests of `tests/integration` for the daemons that run within them. It answers to its pool as the real one does.
 """
 
 import asyncio
@@ -22,16 +25,21 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from crawld import cli
+from crawld.main.assembly import READERS
+from crawld.read.workers import pool, template
 
 ROOT = Path(__file__).parents[2]
 LATE = ("alembic.command", "sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite")
 """What crawld and its libraries import at first use."""
 MAX_REQUEST = 1 << 20
+MAX_FILES = 5
+DOOR = 3
+"""Where a command that was started here finds the socket on which it may ask for more."""
 DECIDE_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_")
 """Variables that count when Python starts; who sets one gets a new Python."""
 
@@ -62,6 +70,36 @@ class Started:
         return self.returncode
 
 
+class ReaderTemplate:
+    """A process that forks workers; as much of `subprocess.Popen` as their pool uses."""
+
+    def __init__(self, pid: int, told: socket.socket) -> None:
+        self.pid, self._told = pid, told
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status; TimeoutExpired where it does not come in time."""
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(self._told.recv(64))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("the template of workers", timeout or 0.0) from None
+            self._told.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 class Template:
     """The process that forks, started at first use and ended with the tests."""
 
@@ -69,7 +107,8 @@ class Template:
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _open(self) -> socket.socket:
+    def open(self) -> socket.socket:
+        """Where it is asked."""
         if self._socket is None:
             ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
@@ -114,7 +153,7 @@ class Template:
             files = [_holding(given), os.dup(1) if shown else await _pipe(streams, 0), await _pipe(streams, 1)]
         request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
         with its:
-            socket.send_fds(self._open(), [request], [*files, its.fileno()])
+            socket.send_fds(self.open(), [request], [*files, its.fileno()])
         for file in files:
             os.close(file)
         pid = int(await asyncio.get_running_loop().sock_recv(ours, 64))
@@ -122,6 +161,20 @@ class Template:
 
 
 TEMPLATE = Template()
+
+
+def shared_readers(door: Callable[[], socket.socket]) -> Callable[..., ReaderTemplate]:
+    """What starts the process that forks a pool's workers, by asking there: it stands for `pool.started_template`."""
+
+    def started(control: socket.socket, *arguments: str) -> ReaderTemplate:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = {name: os.environ[name] for name in pool.PASSED_ON if name in os.environ}
+        request = json.dumps({"template": arguments, "env": environment}).encode()
+        with its, Path(os.devnull).open("rb") as nothing:
+            socket.send_fds(door(), [request], [nothing.fileno(), 1, 2, its.fileno(), control.fileno()])
+        return ReaderTemplate(int(ours.recv(64)), ours)
+
+    return started
 
 
 def _holding(given: bytes) -> int:
@@ -144,34 +197,45 @@ async def _pipe(streams: list[asyncio.StreamReader | None], at: int) -> int:
 def serve(door: socket.socket) -> dict[str, object] | None:
     """Fork at each request; returns the request in the new process, and None in the template at the end."""
     waiting: dict[int, socket.socket] = {}
+    doors = [door]  # and those of the commands that were started
     woken, wake = socket.socketpair()
     woken.setblocking(False)
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake.fileno())
     while True:
-        for ready in select.select([door, woken], [], [])[0]:
+        for ready in select.select([*doors, woken], [], [])[0]:
             if ready is woken:
                 woken.recv(4096)
                 _tell(waiting)
                 continue
-            request, files, _, _ = socket.recv_fds(door, MAX_REQUEST, 4)
+            request, files, _, _ = socket.recv_fds(ready, MAX_REQUEST, MAX_FILES)
+            if not request and ready is not door:
+                doors.remove(ready)
+                ready.close()
+                continue
             if not request:
                 for pid in waiting:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 return None
+            inner, outer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            doors.append(inner)
+            last = files[4] if len(files) == MAX_FILES else outer.fileno()
             pid = os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for one in (*doors, outer, woken, wake, *waiting.values()):
+                    one.detach()
+                moved = os.dup(last) if last <= DOOR else last  # lest it be overwritten
                 for number, file in enumerate(files[:3]):
                     os.dup2(file, number)
-                os.closerange(3, 1024)
-                for one in (door, woken, wake, *waiting.values()):
-                    one.detach()
+                os.dup2(moved, DOOR, inheritable=False)
+                os.closerange(DOOR + 1, 1024)
                 return dict(json.loads(request))
-            for file in files[:3]:
+            outer.close()
+            for file in (*files[:3], *files[4:]):
                 os.close(file)
             waiting[pid] = socket.socket(fileno=files[3])
             with suppress(OSError):
@@ -189,12 +253,19 @@ def _tell(waiting: dict[int, socket.socket]) -> None:
 
 
 def become(request: dict[str, object]) -> None:
-    """Be what `python -m crawld ARGUMENTS` is at its start, and run."""
+    """Be what `python -m crawld ARGUMENTS` is at its start, or a template of workers, and run."""
     env = request["env"]
     assert isinstance(env, dict)
-    assert isinstance(request["arguments"], list)
     os.environ.clear()
     os.environ.update(env)
+    arguments = request.get("template")
+    if isinstance(arguments, list):
+        os.setsid()
+        template.main([str(DOOR), *arguments])
+        return
+    assert isinstance(request["arguments"], list)
+    door = socket.socket(fileno=DOOR)
+    pool.started_template = shared_readers(lambda: door)  # type: ignore[assignment]  # as much of one as is used
     os.chdir(str(request["cwd"]))
     random.seed()
     sys.stdin = os.fdopen(0, encoding="utf-8")
@@ -207,7 +278,8 @@ def become(request: dict[str, object]) -> None:
 if __name__ == "__main__":
     os.environ.pop("OPENBLAS_NUM_THREADS", None)
     verbs = (one.name for one in pkgutil.walk_packages(cli.__path__, "crawld.cli."))
-    for module in (*LATE, *(name for name in verbs if not name.startswith("crawld.cli.trials"))):
+    known = (name for name in verbs if not name.startswith("crawld.cli.trials"))
+    for module in (*LATE, *known, *READERS, *template.CODECS):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()

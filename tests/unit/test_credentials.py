@@ -1,7 +1,6 @@
 """Credentials: what their settings may say, where they are sent, and that they are shown nowhere."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ def test_what_an_answer_repeats_is_taken_out() -> None:
     assert isinstance(answer, Fetched)
     assert (answer.body, answer.headers) == (b" ".join([b"[credential]"] * 4), {"etag": '"[credential]"'})
     failed = FetchFailed(asked.url, Trouble.BAD_REDIRECT, Scope.PAGE, f"redirect to {password!r}")
-    assert credentials.redact(asked, failed) == replace(failed, detail="redirect to '[credential]'")
+    assert credentials.redact(asked, failed) == failed._replace(detail="redirect to '[credential]'")
     led = credentials.redact(asked, Redirected(asked.url, 302, "https://evil.net/?p=p%26ss%2Fword-of-mine"))
     assert isinstance(led, FetchFailed)
     assert "evil" not in led.detail

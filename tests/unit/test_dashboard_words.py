@@ -141,7 +141,6 @@ def test_a_pause_of_the_daemon_does_not_count_as_time_of_slots() -> None:
 
 
 def _columns(chart: Chart) -> Sequence[Column]:
-    assert chart.stack is not None
     return chart.stack.columns
 
 

@@ -79,12 +79,12 @@ def test_a_slot_comes_when_the_grants_have_added_up_to_one() -> None:
     """A low rate followed by a high one brings the next slot no earlier than both together allow."""
     pacer = GrantPacer(0.0)
     pacer.follow(RateSchedule((0.0, 2.0, 4.0), (0.25, 100.0, 0.0)), 0.0)
-    assert pacer.take(0.0) is None
+    assert not pacer.take(0.0)
     assert 2.0 < pacer.next_at() < 2.01
     assert pacer.take(pacer.next_at())
-    assert pacer.take(2.009) is None
+    assert not pacer.take(2.009)
     assert pacer.take(3.9)
-    assert pacer.take(5.0) is None
+    assert not pacer.take(5.0)
     assert pacer.next_at() == math.inf
     assert pacer.skipped > 180
 
@@ -122,7 +122,7 @@ def _worker(rng: random.Random, rates: list[float]) -> list[float]:
     for answered, rate_schedule in _answers(rng, rates, own):
         while (at := pacer.next_at() * drift + ahead) < answered:
             at += rng.choice([0.0, 0.001, 0.004, 0.02, 1.5 if rng.random() < 0.02 else 0.0]) * rng.random()
-            while pacer.take(own(at)) is not None:
+            while pacer.take(own(at)):
                 sent.append(at)
         pacer.follow(rate_schedule, own(max(answered, sent[-1] if sent else 0.0)))
     return sent
@@ -150,11 +150,11 @@ def test_a_slot_waits_once_for_a_host_that_opens_before_the_next() -> None:
     opens = [1.5, 2.1]
     pacer.openings = lambda: opens
     come = pacer.next_at()
-    assert pacer.take(come) is None
+    assert not pacer.take(come)
     assert pacer.next_at() == 1.5
-    assert pacer.take(1.5) is not None
+    assert pacer.take(1.5)
     opens[:] = [90.0]
-    assert pacer.take(pacer.next_at()) is not None
+    assert pacer.take(pacer.next_at())
 
 
 def test_a_slot_that_waits_for_a_host_finds_it_open_where_our_time_is_slowed() -> None:

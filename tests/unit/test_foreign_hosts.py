@@ -3,9 +3,9 @@
 import asyncio
 from itertools import count
 
-from crawld.fetch.robots_cache import DAY
+from crawld.fetch.robots_cache import DAY, NeedsFetch
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, Request, Scope, Trouble
-from crawld.model.url import host_of
+from crawld.model.url import host_of, origin_of
 from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url
 
 PAGES = 100
@@ -48,12 +48,14 @@ def test_hosts_seen_once_leave_nothing() -> None:
             assert admission.ledgers <= 1
         assert crawling.gate.known == 1
         assert crawling.gate.size == seen
-        suspicions = crawling.gate._suspicions
-        assert {*suspicions._well_at, *suspicions._failed, *suspicions._known_bad} <= {crawling.gate.host(HOST)}
-        assert len(crawling.gate._usual) == 1
-        assert not crawling.gate._backed_off_at
-        assert (len(crawling.robots._own.sites), len(crawling.robots._foreign.sites)) == (1, 0)
-        assert not crawling.robots._failing
+        now = crawling.clock.now()
+        own = crawling.gate.host(HOST)
+        assert [host for host in range(seen) if crawling.gate.has_answered(host)] == [own]
+        assert not any(crawling.gate.backs_off(host) for host in range(seen))
+        sites = {origin_of(url) for _, url in web.asked}
+        known = [site for site in sites if not isinstance(crawling.robots.verdict(f"{site}/", now), NeedsFetch)]
+        assert set(known) <= {origin_of(ROBOTS)}
+        assert not crawling.robots.unavailable(now)
         assert page_url(0) in {url for _, url in web.asked}
 
     in_virtual_time(course())

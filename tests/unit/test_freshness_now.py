@@ -10,25 +10,7 @@ from crawld.choose.greedy import GreedyNcis
 from crawld.choose.scheduler import Arrivals, Scheduler
 from crawld.pages import status
 from crawld.pages.status import FreshnessNow
-
-
-class SetClock:
-    """A clock that is set by the test."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        """The time that was set."""
-        return self.at
-
-    def monotonic(self) -> float:
-        """The same."""
-        return self.at
-
-    async def sleep_until(self, monotonic: float) -> None:
-        """Time passes at once."""
-        self.at = max(self.at, monotonic)
+from tests.support.hand_clock import HandClock
 
 
 def scheduler(pages: int) -> Scheduler:
@@ -42,10 +24,10 @@ def scheduler(pages: int) -> Scheduler:
 
 def test_few_pages_are_looked_at_when_asked() -> None:
     """The answer is that of the moment."""
-    clock = SetClock()
+    clock = HandClock()
     fresh = FreshnessNow(scheduler(3), clock)
     assert fresh.predicted() == 1.0
-    clock.at = 10.0
+    clock.time = 10.0
     assert fresh.predicted() == pytest.approx(np.exp(-1))
     assert FreshnessNow(scheduler(0), clock).predicted() is None
 
@@ -53,11 +35,11 @@ def test_few_pages_are_looked_at_when_asked() -> None:
 async def test_many_pages_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two looks the answer is that of the last one."""
     monkeypatch.setattr(status, "LIMITS", dataclasses.replace(status.LIMITS, at_once=2))
-    clock = SetClock()
+    clock = HandClock()
     fresh = FreshnessNow(scheduler(3), clock)
     assert fresh.predicted() is None
     await fresh.renew()
-    clock.at = 10.0
+    clock.time = 10.0
     assert fresh.predicted() == 1.0
     await fresh.renew()
     assert fresh.predicted() == pytest.approx(np.exp(-1))

@@ -7,7 +7,7 @@ from crawld.learn.observations import first_guess
 from crawld.learn.online_learner import LIMITS as ONLINE_LEARNER_LIMITS
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.signal import SOURCES, Source
-from crawld.research.online_crawler import MemoryHistories
+from crawld.research.crawler import MemoryHistories
 
 DAY = 86400.0
 PAGES = 30

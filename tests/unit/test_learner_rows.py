@@ -50,7 +50,7 @@ def test_ids_of_a_late_shard_are_learnt_like_small_ones() -> None:
         assert np.array_equal(ours.again + first_id(255), theirs.again)
     shift, far = small.shift(["a.test"], 30 * DAY), large.shift(["a.test"], 30 * DAY)
     assert np.array_equal(shift.page_ids + first_id(255), far.page_ids)
-    assert len(large._last) < 10 * PAGES
+    assert large.deaf.rows.size == PAGES
 
 
 def test_forgotten_pages_make_room_for_others() -> None:
@@ -58,13 +58,12 @@ def test_forgotten_pages_make_room_for_others() -> None:
     learner = OnlineLearner(Prior(), len(SOURCES))
     first, second = (list(range(first_id(shard) + 1, first_id(shard) + PAGES + 1)) for shard in (3, 7))
     teach(learner, histories_of(first, ["a.test"] * PAGES))
-    length = len(learner._last)
     learner.forget(np.array(first))
     assert learner.deaf.sizes.tolist() == [0]
     assert len(learner.shift(["a.test"], 30 * DAY).page_ids) == 0
     fresh = OnlineLearner(Prior(), len(SOURCES))
     after, anew = (teach(one, histories_of(second, ["b.test"] * PAGES, seed=1)) for one in (learner, fresh))
-    assert len(learner._last) == length
+    assert learner.deaf.rows.size == PAGES
     assert len(after.rate) == len(anew.rate) == PAGES
     learner.forget(np.array(first))  # pages that are not here any more
     assert learner.deaf.sizes.tolist() == [0, PAGES]

@@ -13,6 +13,7 @@ from crawld.choose import host_gate as politeness
 from crawld.choose.host_gate import LIMITS as HOST_GATE_LIMITS
 from crawld.choose.host_gate import Evidence, HostGate, HostLimits, NotReady, Suspicions
 from crawld.model.host import HostState
+from tests.support.held_bytes import held_bytes
 
 
 def ask(gate: HostGate, host: int, now: float, url: str, *, well: bool, retry_after: float | None = None) -> float:
@@ -149,7 +150,10 @@ def test_what_is_remembered_of_bad_pages_is_bounded() -> None:
     for number in range(3 * HOST_GATE_LIMITS.max_known_bad):
         fail(gate, host, 0.0, f"bad{number}")
         ask(gate, host, 0.0, "good", well=True)
-    assert len(gate._suspicions._known_bad[host]) == HOST_GATE_LIMITS.max_known_bad
+    most = HOST_GATE_LIMITS.max_known_bad
+    for number in range(2 * most, 3 * most):
+        assert fail(gate, host, 0.0, f"bad{number}") == 0.0  # no news
+    assert max(fail(gate, host, 0.0, f"bad{number}") for number in range(2 * most - 3, 2 * most)) > 0.0
 
 
 def test_waits_double_to_a_minute_and_then_grow_with_the_outage() -> None:
@@ -449,6 +453,10 @@ def test_bad_urls_are_bounded_over_all_hosts(monkeypatch: pytest.MonkeyPatch) ->
     for host in range(100):
         suspicions.convicts(host, Evidence(f"{'x' * 5000}{host}", 1.0, well=False), 1.0)
         suspicions.acquit(host, "good", 2.0, outage=False)
-    known = suspicions._known_bad
-    assert sorted(known) == list(range(50, 100))
-    assert not any(isinstance(url, str) for bad in known.values() for url in bad)
+    assert held_bytes(suspicions) < 50 * 5000
+    no_news = [
+        host
+        for host in range(100)
+        if not suspicions.convicts(host, Evidence(f"{'x' * 5000}{host}", 2.5, well=False, enough=1), 2.5)
+    ]
+    assert no_news == list(range(50, 100))

@@ -4,6 +4,7 @@ import gc
 import tracemalloc
 from collections.abc import Iterable
 from dataclasses import replace
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from crawld.fetch import robots_cache
 from crawld.fetch.robots_cache import DAY, STALE_KEPT, Allowed, Disallowed, NeedsFetch, RobotsCache
 from crawld.fetch.robots_cache import LIMITS as ROBOTS_CACHE_LIMITS
 from crawld.model.fetched import Fetched, FetchFailed, Outcome, Redirected, RobotsReading, Scope, Trouble
-from crawld.read.robots import read_robots
+from crawld.read.robots import RuleMatcher, read_robots
 
 PAGE = "https://example.org/secret/page"
 ROBOTS = "https://example.org/robots.txt"
@@ -220,7 +221,7 @@ def learn(cache: RobotsCache, name: str, reading: RobotsReading | None = None) -
 
 def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond its bytes the cache forgets the sites asked for least recently; more hosts of ours have more room."""
-    monkeypatch.setattr(robots_cache, "LEAST_BYTES", 2 * 700)
+    monkeypatch.setattr(robots_cache, "LIMITS", replace(robots_cache.LIMITS, least_bytes=2 * 700))
     for hosts, kept in ((0, ["a", "c"]), (2, ["a", "b", "c"])):
         cache = RobotsCache("crawld", hosts=lambda hosts=hosts: hosts)  # type: ignore[misc]
         learn(cache, "a")
@@ -232,7 +233,7 @@ def test_memory_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_large_file_takes_the_room_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts is what sites weigh, not how many they are; the latest is kept whatever it weighs."""
-    monkeypatch.setattr(robots_cache, "LEAST_BYTES", 10_000)
+    monkeypatch.setattr(robots_cache, "LIMITS", replace(robots_cache.LIMITS, least_bytes=10_000))
     cache, large = RobotsCache("crawld"), RobotsReading(None, (), bytes(20_000))
     for number in range(10):
         learn(cache, f"h{number}")
@@ -244,7 +245,7 @@ def test_one_large_file_takes_the_room_of_many(monkeypatch: pytest.MonkeyPatch) 
 
 def test_hosts_without_pages_cannot_drive_out_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts that redirects lead to share a small room of their own, and go when their file is no longer fresh."""
-    monkeypatch.setattr(robots_cache, "FOREIGN_BYTES", 5_000)
+    monkeypatch.setattr(robots_cache, "LIMITS", replace(robots_cache.LIMITS, foreign_bytes=5_000))
     cache = RobotsCache("crawld", pages_on=lambda host: int(host == "ours"))
     learn(cache, "ours")
     for number in range(100):
@@ -258,14 +259,22 @@ def test_hosts_without_pages_cannot_drive_out_ours(monkeypatch: pytest.MonkeyPat
 
 def test_rules_that_are_not_at_hand_are_unpacked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A site whose unpacked rules were dropped is judged as before, and so few stay unpacked as there is room for."""
-    monkeypatch.setattr(robots_cache, "UNPACKED_BYTES", 20_000)
+    unpacked: WeakSet[RuleMatcher] = WeakSet()
+
+    class NotedMatcher(RuleMatcher):
+        def __init__(self, packed: bytes) -> None:
+            super().__init__(packed)
+            unpacked.add(self)
+
+    monkeypatch.setattr(robots_cache, "RuleMatcher", NotedMatcher)
+    monkeypatch.setattr(robots_cache, "LIMITS", replace(robots_cache.LIMITS, unpacked_bytes=20_000))
     cache = RobotsCache("crawld")
     for number in range(100):
         learn(cache, f"s{number}")
     for _ in range(2):
         assert all(isinstance(cache.verdict(f"https://s{n}/secret/", NOW), Disallowed) for n in range(100))
         assert all(cache.verdict(f"https://s{n}/open", NOW) == Allowed() for n in range(100))
-    assert 0 < len(cache._unpacked) < 30
+    assert 0 < len(unpacked) < 30
 
 
 def test_a_host_costs_less_than_two_kilobytes() -> None:

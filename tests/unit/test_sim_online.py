@@ -7,9 +7,9 @@ import pytest
 
 from crawld.model.signal import SOURCES, Source
 from crawld.model.units import DAY
-from crawld.research.crawler import scheduled
+from crawld.research.crawler import MemoryHistories, scheduled
 from crawld.research.engine import simulate
-from crawld.research.online_crawler import MemoryHistories, OnlineCrawler, OnlineLearning
+from crawld.research.online_crawler import OnlineCrawler, OnlineLearning
 from crawld.research.weblike import Sitemap, SiteStyle, draw_weblike
 from crawld.research.world import Population, World
 
@@ -84,7 +84,6 @@ def test_a_claim_from_before_the_last_crawl_is_stale() -> None:
     page = crawler.pick(1.0)
     assert page is not None
     crawler.settle(page, 1.0, changed=False)
-    crawler._moved[0, 2.0] = 1
     crawler.notice(page, 2.0, (0.5, 0.5))
     assert sum(crawler.scheduler.heard(page)) == 0
     crawler.notice(page, 2.0, (0.5, 1.5))

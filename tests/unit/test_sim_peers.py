@@ -26,7 +26,7 @@ def test_timers_follow_the_published_rule(case: dict[str, Any]) -> None:
     """Each visit leads to the next as worked out by hand."""
     crawler = PEERS[case["peer"]].make(_still(1), copies=False)
     assert isinstance(crawler, TimerCrawler)
-    rule = crawler._rules[0]
+    rule = crawler.rules[0]
     for at, changed, due in case["visits"]:
         assert rule.next_visit(at, changed) == pytest.approx(due, rel=1e-9)
 

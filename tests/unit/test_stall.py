@@ -1,14 +1,16 @@
 """The watchdog's question: does the daemon use its slots where there is a use, under the real crawler."""
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable
 
 import pytest
 
+from crawld.crawl import loop
 from crawld.crawl.loop import LIMITS
-from crawld.model.fetched import Fetched
-from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, silent, status
+from crawld.model.fetched import Fetched, Outcome, Request
+from tests.support.virtual_web import HOST, ROBOTS, Crawling, Web, in_virtual_time, page_url, silent, status, well
 
 MINUTE = 60.0
 FORBIDDING = Fetched(ROBOTS, 200, b"User-agent: *\nDisallow: /\n")
@@ -46,26 +48,32 @@ def test_idle_slots_that_have_a_reason_are_no_stall(name: str) -> None:
     in_virtual_time(course())
 
 
-def test_idle_slots_although_pages_are_due_are_a_stall(caplog: pytest.LogCaptureFixture) -> None:
+def test_idle_slots_although_pages_are_due_are_a_stall(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a few minutes the watchdog is told, with the reason in the log; a used slot ends it."""
+    monkeypatch.setattr(loop, "LIMITS", dataclasses.replace(LIMITS, in_flight=3))
+
+    def slow(request: Request) -> Outcome:
+        return well(request)._replace(duration=8 * MINUTE)
 
     async def course() -> None:
-        async with Crawling(Web(), 10) as crawling:
+        slow_pages = [f"https://slow.example/{number}" for number in range(3)]
+        pages = [*slow_pages, *map(page_url, range(10))]
+        async with Crawling(Web(own=dict.fromkeys(slow_pages, slow)), pages, per_host=3) as crawling:
             await asyncio.sleep(MINUTE)
-            others = [asyncio.create_task(asyncio.sleep(60 * MINUTE)) for _ in range(LIMITS.in_flight)]
-            crawling.crawler._tasks.update(others)
-            await asyncio.sleep(3 * MINUTE)
+            assert crawling.crawler.in_flight == 3
+            await asyncio.sleep(2 * MINUTE)
             assert crawling.crawler.serves_slots()
             await asyncio.sleep(4 * MINUTE)
             assert not crawling.crawler.serves_slots()
-            crawling.crawler._tasks.difference_update(others)
-            for other in others:
-                other.cancel()
-            await asyncio.sleep(MINUTE)
+            for url in slow_pages:
+                crawling.web.own[url] = well
+            await asyncio.sleep(2 * MINUTE)
             assert crawling.crawler.serves_slots()
 
     with caplog.at_level(logging.ERROR):
         in_virtual_time(course())
     told = [record for record in caplog.records if "no slot is used although pages are due" in record.message]
     assert len(told) == 1
-    assert vars(told[0])["in_flight"] >= LIMITS.in_flight
+    assert vars(told[0])["in_flight"] == 3

@@ -1,14 +1,28 @@
 """Work under way that meets a host which may not be asked, or an error of our own, under the real crawler."""
 
 import asyncio
+import dataclasses
 
 import numpy as np
+import pytest
 
 from crawld.choose.scheduler import Arrivals
+from crawld.crawl import loop
 from crawld.model.fetched import Fetched, Outcome, Redirected, Request
 from crawld.model.page import Page
 from crawld.read.page.rules import DigestRule
-from tests.support.virtual_web import EPOCH, ROBOTS, Answer, Crawling, Web, in_virtual_time, page_url, refused
+from tests.support.virtual_web import (
+    EPOCH,
+    HOST,
+    ROBOTS,
+    Answer,
+    Crawling,
+    Web,
+    in_virtual_time,
+    page_url,
+    refused,
+    well,
+)
 
 MINUTE = 60.0
 OTHER = "other.org"
@@ -87,22 +101,28 @@ def test_a_page_that_leads_to_a_blocked_host_fails() -> None:
     in_virtual_time(course())
 
 
-def test_work_under_way_ends_where_there_is_no_room_for_more() -> None:
+def test_work_under_way_ends_where_there_is_no_room_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that wait for a slot get one also while as many are under way as may be."""
+    monkeypatch.setattr(loop, "LIMITS", dataclasses.replace(loop.LIMITS, in_flight=2))
+
+    def slow(request: Request) -> Outcome:
+        return well(request)._replace(duration=9 * MINUTE)
 
     async def course() -> None:
-        web = Web(own={page_url(0): to(page_url(1))})
-        async with Crawling(web, 2) as crawling:
-            others = [asyncio.create_task(asyncio.sleep(9 * MINUTE)) for _ in range(2000)]
+        slow_pages = [f"https://{OTHER}/{number}" for number in range(3)]
+        web = Web(own={page_url(0): to(page_url(1)), **dict.fromkeys(slow_pages, slow)})
+        async with Crawling(web, [page_url(0), *slow_pages], per_host=3) as crawling:
+            home, other = map(crawling.gate.host, (HOST, OTHER))
+            crawling.gate.set_delay(home, 5.0)
+            crawling.gate.block(other)
             while page_url(0) not in [url for _, url in web.asked]:
                 await asyncio.sleep(0.01)
-            crawling.crawler._tasks.update(others)
+            crawling.gate.unblock(other)
+            await asyncio.sleep(4.0)
+            assert crawling.crawler.in_flight == 2
             before = len(web.asked)
             await asyncio.sleep(MINUTE)
-            assert len(web.asked) == before + 1
-            crawling.crawler._tasks.difference_update(others)
-            for other in others:
-                other.cancel()
+            assert [url for _, url in web.asked[before:]] == [page_url(1)]
 
     in_virtual_time(course())
 

@@ -1,6 +1,7 @@
 """Worker processes: each task within its limits, and none at the expense of others."""
 
 import asyncio
+import dataclasses
 import os
 import signal
 import socket
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from crawld.model.errors import InputError, TooCostlyError
+from crawld.read.workers import pool as pool_module
 from crawld.read.workers.messages import signature_of
 from crawld.read.workers.pool import LIMITS, FairQueue, Launcher, WorkerPool, WorkerProcess
 from crawld.read.workers.worker import Limits
-from tests.support.process import runs
+from tests.support.process import HANG_SECONDS, runs
 
 MODULES = ("tests.unit.test_workers",)
 
@@ -51,6 +53,18 @@ def crash() -> None:
 def refuse(word: str) -> None:
     """Fail on purpose."""
     raise InputError(f"{word} is not wanted")
+
+
+def parent_of(worker: int) -> int:
+    """The process that a worker was forked from: the template."""
+    return int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def until_ended(worker: int) -> None:
+    """Wait until a process is no more."""
+    async with asyncio.timeout(HANG_SECONDS):
+        while runs(worker):
+            await asyncio.sleep(0.05)
 
 
 @pytest.fixture
@@ -133,10 +147,21 @@ async def test_what_waits_is_bounded(pool: WorkerPool) -> None:
 async def test_a_template_that_was_killed_is_replaced(pool: WorkerPool) -> None:
     """When the process that starts workers is killed, what ran fails and the next task finds new workers."""
     _, worker = await pool.run("a", measure, b"x")
-    template = int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(template, signal.SIGKILL)
+    os.kill(parent_of(worker), signal.SIGKILL)
     await asyncio.sleep(0.1)
     assert (await pool.run("a", measure, b"xy"))[0] == 2
+
+
+async def test_a_template_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A template that imports for longer than a stop waits is killed: closing raises nothing and leaves no process."""
+    monkeypatch.setattr(pool_module, "LIMITS", dataclasses.replace(LIMITS, end_seconds=0.1))
+    pool = WorkerPool(MODULES, Limits(seconds=5.0), short=1)
+    _, worker = await pool.run("a", measure, b"x")
+    template = parent_of(worker)
+    os.kill(template, signal.SIGSTOP)
+    await pool.close()
+    assert not runs(template)
+    await until_ended(worker)
 
 
 async def test_closing_ends_every_process() -> None:
@@ -147,11 +172,7 @@ async def test_closing_ends_every_process() -> None:
     await asyncio.sleep(0.2)
     await pool.close()
     assert [type(one) for one in await asyncio.gather(*waiting, return_exceptions=True)] == [TooCostlyError] * 2
-    for _ in range(100):
-        if not runs(worker):
-            break
-        await asyncio.sleep(0.05)
-    assert not runs(worker)
+    await until_ended(worker)
 
 
 def test_the_queue_is_fair_by_cost() -> None:

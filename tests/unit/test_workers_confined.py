@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from numpy.typing import NDArray
 
 from crawld.crawl.judge import digested_again, read_apart
@@ -44,7 +45,7 @@ from crawld.read.workers.pool import WorkerPool
 from crawld.read.workers.worker import Limits
 from crawld.signals.pings import read_indexnow, read_signals
 from crawld.signals.reading import read_answer
-from tests.support.process import runs
+from tests.support.process import HANG_SECONDS, runs
 
 MODULES = (*READERS, "tests.unit.test_workers_confined")
 SECRET = "CRAWLD_DATABASE"
@@ -153,15 +154,16 @@ class OddError(Exception):
         super().__init__(f"{one}{two}")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[WorkerPool]:
-    """A pool with one worker for short tasks."""
+    """A pool with one worker for short tasks, for all tests: whatever one does to a worker, the next is served."""
     made = WorkerPool(MODULES, Limits(seconds=2.0, memory=64 << 20), short=1)
     yield made
     await made.close()
 
 
 REFUSED = os.strerror(1)
+SAME_LOOP = pytest.mark.asyncio(loop_scope="module")
 
 
 ATTEMPTS: tuple[tuple[Callable[..., str], tuple[Any, ...]], ...] = (
@@ -180,6 +182,7 @@ ATTEMPTS: tuple[tuple[Callable[..., str], tuple[Any, ...]], ...] = (
 )
 
 
+@SAME_LOOP
 async def test_hostile_code_in_a_worker_is_refused(pool: WorkerPool) -> None:
     """Files, sockets, processes and other processes' memory are refused, and the worker goes on answering."""
     for attempt, given in ATTEMPTS:
@@ -187,6 +190,7 @@ async def test_hostile_code_in_a_worker_is_refused(pool: WorkerPool) -> None:
     assert await pool.run("a", length, b"xyz") == 3
 
 
+@SAME_LOOP
 async def test_the_pool_knows_what_confines_its_workers(pool: WorkerPool) -> None:
     """Both layers of this kernel are in use, and the pool says so."""
     await pool.run("a", length, b"")
@@ -203,6 +207,7 @@ async def test_workers_see_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         await made.close()
 
 
+@SAME_LOOP
 async def test_a_worker_cannot_be_traced_or_dumped(pool: WorkerPool) -> None:
     """Its memory belongs to root for every other process of its user."""
     await pool.run("a", length, b"")
@@ -211,7 +216,10 @@ async def test_a_worker_cannot_be_traced_or_dumped(pool: WorkerPool) -> None:
         for line in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
         if b"crawld.read.workers.template" in Path(f"/proc/{line}/cmdline").read_bytes()
     )
-    (worker,) = Path(f"/proc/{template}/task/{template}/children").read_text().split()
+    async with asyncio.timeout(HANG_SECONDS):
+        while len(workers := Path(f"/proc/{template}/task/{template}/children").read_text().split()) != 1:
+            await asyncio.sleep(0.01)  # one that a test before had ended is still listed
+    (worker,) = workers
     status = Path(f"/proc/{worker}/status").read_text()
     assert "\nSeccomp:\t2\n" in status
     assert "\nNoNewPrivs:\t1\n" in status
@@ -235,6 +243,7 @@ NO_ANSWERS = (
 )
 
 
+@SAME_LOOP
 async def test_what_is_no_answer_ends_the_worker(pool: WorkerPool) -> None:
     """Bytes beyond the length, of a wrong kind or shape, end the worker; its task fails, and the next is served."""
     for said in NO_ANSWERS:
@@ -243,6 +252,7 @@ async def test_what_is_no_answer_ends_the_worker(pool: WorkerPool) -> None:
         assert await pool.run("b", length, b"xyz") == 3
 
 
+@SAME_LOOP
 async def test_bytes_after_the_answer_end_the_worker(pool: WorkerPool) -> None:
     """A worker that speaks without a task is replaced."""
     reader = AnswerReader(shape_of(str))
@@ -253,18 +263,21 @@ async def test_bytes_after_the_answer_end_the_worker(pool: WorkerPool) -> None:
     assert await pool.run("b", length, b"xyz") == 3
 
 
+@SAME_LOOP
 async def test_a_lie_of_a_task_ends_its_worker(pool: WorkerPool) -> None:
     """A result that is not of the type that the task promises is not taken."""
     with pytest.raises(TooCostlyError, match="ended the worker process"):
         await pool.run("a", answer_lies)
 
 
+@SAME_LOOP
 async def test_an_error_that_only_the_worker_knows_becomes_a_plain_one(pool: WorkerPool) -> None:
     """Names of errors that are not crawld's own are told, and never looked up."""
     with pytest.raises(RuntimeError, match="OddError: 1two"):
         await pool.run("a", fail_oddly)
 
 
+@SAME_LOOP
 async def test_a_task_that_cannot_be_sent_fails_where_it_was_asked_for(pool: WorkerPool) -> None:
     """A value that has no shape fails its task alone."""
     with pytest.raises(TypeError):
@@ -272,6 +285,7 @@ async def test_a_task_that_cannot_be_sent_fails_where_it_was_asked_for(pool: Wor
     assert await pool.run("a", length, b"x") == 1
 
 
+@SAME_LOOP
 async def test_every_codec_is_there_before_the_files_are_gone(pool: WorkerPool) -> None:
     """Texts in rare encodings are read in a worker, though it cannot load a codec."""
     for charset, text in (("euc-kr", "안녕"), ("iso-2022-jp", "日本"), ("gb18030", "中文"), ("koi8-u", "мир")):
@@ -289,7 +303,9 @@ from crawld.read.workers.confinement import Confinement
 
 def leave(sock, limits, confinement):
     if not os.fork():
-        open({str(tmp_path / "child")!r}, "w").write(str(os.getpid()))
+        with open({str(tmp_path / "written")!r}, "w") as file:
+            file.write(str(os.getpid()))
+        os.rename({str(tmp_path / "written")!r}, {str(tmp_path / "child")!r})
         time.sleep(600)
     while not os.path.exists({str(tmp_path / "child")!r}):
         time.sleep(0.01)

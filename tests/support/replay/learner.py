@@ -9,7 +9,7 @@ from crawld.choose.valuation import Beliefs, merged_beliefs
 from crawld.learn.observations import Prior
 from crawld.learn.online_learner import OnlineLearner
 from crawld.model.signal import CROWDS
-from crawld.research.online_crawler import MemoryHistories
+from crawld.research.crawler import MemoryHistories
 from tests.support.replay.signals import CrowdCounts
 from tests.support.replay.site import Floats, Ints, Site
 

@@ -34,7 +34,7 @@ class DashboardLimits:
 
     hosts: int = 1_000
     times: int = 7
-    """How often each path is asked; the first time warms the caches and does not count."""
+    """Number of times each path is asked; the first warms the caches and does not count."""
     lag_step: float = 0.01
     changes_a_page: float = 0.5
 

@@ -1,4 +1,4 @@
-"""Whether hooks are told of every change in order: a daemon that is killed, a receiver that fails half of the time.
+"""Checks that hooks are told of every change in order: a daemon that is killed, a receiver that fails half of the time.
 
     python -m benchmarks.deliveries [--kills 50] [--json]
 

@@ -43,7 +43,7 @@ ASKED = {
     "server_us_per_crawl": 90,
     "writer_crawls_per_second": 10_000,
 }
-"""What each figure is to reach: the last at least, the others at most."""
+"""Target of each figure: the last at least, the others at most."""
 WRITER = (
     "writer_crawls_per_second",
     "writer_ratio",

@@ -15,7 +15,7 @@ from tests.support.postgres import Server
 from tests.support.process import command
 
 ODDS = {"kill": 20, "stop": 20, "drop": 12, "stall": 12, CRASH: 10, "clock": 10, "drain": 8, "settings": 8}
-"""How often each kind is drawn, of a hundred."""
+"""Draws of each kind, of a hundred."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ OPTIONS = (
     "-c shared_preload_libraries=pg_stat_statements",
     "-c pg_stat_statements.track_utility=on",
 )
-"""What the server must be started with."""
+"""Settings that the server must be started with."""
 SETTLE_SECONDS = 900.0
 """In which a fleet with many pages must have begun, or be whole again."""
 NOTE_OWNERS = """

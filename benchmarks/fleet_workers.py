@@ -77,7 +77,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether its process has not ended."""
+        """Tells whether its process has not ended."""
         return self.process is not None and self.process.returncode is None
 
     @property

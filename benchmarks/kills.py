@@ -106,7 +106,7 @@ def _compare(site: Site, database: Path, killed: list[float]) -> dict[str, Any]:
 
 
 def _overtaken(seen: float, kill: float, recorded: list[tuple[str, float]]) -> bool:
-    """Whether a crawl that left well after a lost one was committed before the kill: commits would be out of order."""
+    """Tells whether a crawl that left well after a lost one was committed before the kill: out of order, that is."""
     return any(seen + LIMITS.max_crawl < at < kill for _, at in recorded)
 
 

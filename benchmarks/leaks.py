@@ -249,7 +249,7 @@ async def _end(running: Running, said: dict[str, str]) -> None:
 
 
 def _astray(line: Any, vault: Vault, site: Site) -> bool:
-    """Whether a request brought a secret to a host, or below a path, that it does not belong to."""
+    """Tells whether a request brought a secret to a host, or below a path, that it does not belong to."""
     number = int(line.host.rpartition(":")[0].rpartition(".")[2])
     own = KINDS[number - 1] if number <= len(KINDS) else None
     brought = f"{line.target} {dict(line.headers)}"

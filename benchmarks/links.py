@@ -51,7 +51,7 @@ SHAPES = ("pairs", "chain", "tree", "hubs", "lists", "numbers")
 
 @dataclass(frozen=True)
 class LinkedWorld:
-    """What a site is like, and how long each daemon follows it at which rate."""
+    """A site's traits, and the time for which each daemon follows it at which rate."""
 
     pages: int = 200
     rate: float = 20.0

@@ -268,7 +268,7 @@ def measure_real(kind: str, seeds: int) -> dict[str, object]:
 
 
 def reached(figures: dict[str, list[dict[str, object]]]) -> bool:
-    """Whether every figure is what it should be."""
+    """Tells whether every figure is what it should be."""
     noise = all(
         float(str(row["false_share"])) <= LIMITS.max_false
         and float(str(row["edits_seen_share"])) >= (1.0 if "inside main" in str(row["kind"]) else LIMITS.min_seen)

@@ -122,7 +122,7 @@ class SiteVisitor:
     fetches: int = 0
 
     def visit(self, visit: Visit, number: int, at: float) -> bool:
-        """Whether the page counted as changed."""
+        """Tells whether the page counted as changed."""
         url = visit.url or f"http://x/pages/{visit.page}"
 
         def fetch(when: float) -> Fetched:

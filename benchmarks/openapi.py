@@ -1,4 +1,4 @@
-"""Whether the API is what its description says: `python -m benchmarks.openapi [--examples N] [--json]`.
+"""Checks the API against its description: `python -m benchmarks.openapi [--examples N] [--json]`.
 
 A real daemon crawls a site that keeps changing while schemathesis (the extra `benchmark`) sends requests made from
 `/v1/openapi.json`, right and wrong ones; then again, for what asks for a page, with the URL of one that is there.

@@ -1,7 +1,6 @@
 """Asking a running daemon over its control socket, or a fleet by its database."""
 
 import asyncio
-import contextlib
 import http.client
 import importlib
 import json
@@ -117,37 +116,14 @@ class CommandTarget:
 
         NotRunningError where no daemon listens, NotAnsweringError where it says nothing for so many seconds.
         """
-        settings = self.settings_in_use()
-        out_of_reach: StoreError | None = None
-        try:
-            if is_fleet(settings.database):
-                answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
-                return answer
-        except OutOfReachError as error:
-            out_of_reach = error
-        try:
-            return ask_at(socket_of(settings), method, path, body, seconds=seconds)
-        except NotRunningError:
-            if out_of_reach is not None:
-                raise out_of_reach from None
-            raise
+        return _ask(self.settings_in_use(), method, path, body, seconds)
 
     def look(self, path: str, seconds: float = LIMITS.read_seconds) -> "Answer":
         """Ask the daemon, if there is one that answers: reading commands go on without it.
 
         AccessError where this user may not ask it: whether it runs is not known then.
         """
-        try:
-            said = self.ask("GET", path, seconds=seconds)
-        except NotRunningError:
-            return Answer(state="not_running")
-        except NotAnsweringError as error:
-            return Answer(state="not_answering", pid=error.pid)
-        except AccessError:
-            raise
-        except CrawldError as error:
-            return Answer(refusal=str(error))
-        return Answer(said, pid=said.get("pid"))
+        return _look(self.settings_in_use(), path, seconds)
 
 
 @lru_cache
@@ -316,17 +292,49 @@ class Answer:
     refusal: str | None = None  # what the daemon could not tell, in its words
 
 
+def _ask(settings: Settings, method: str, path: str, body: dict[str, object] | None, seconds: float) -> dict[str, Any]:
+    out_of_reach: StoreError | None = None
+    try:
+        if is_fleet(settings.database):
+            answer: dict[str, Any] = _fleet().ask_fleet(settings, method, path, body)
+            return answer
+    except OutOfReachError as error:
+        out_of_reach = error
+    try:
+        return ask_at(socket_of(settings), method, path, body, seconds=seconds)
+    except NotRunningError:
+        if out_of_reach is not None:
+            raise out_of_reach from None
+        raise
+
+
+def _look(settings: Settings, path: str, seconds: float) -> Answer:
+    try:
+        said = _ask(settings, "GET", path, None, seconds)
+    except NotRunningError:
+        return Answer(state="not_running")
+    except NotAnsweringError as error:
+        return Answer(state="not_answering", pid=error.pid)
+    except AccessError:
+        raise
+    except CrawldError as error:
+        return Answer(refusal=str(error))
+    return Answer(said, pid=said.get("pid"))
+
+
 class Beside:
-    """A question to the daemon that is asked while something else is done."""
+    """A question to the daemon that is asked while something else is done.
+
+    The thread is given settings that are read already, and a fleet is asked by one that the interpreter waits for: an
+    interpreter that ends beside a thread in compiled code, which checks settings and speaks to databases, aborts.
+    """
 
     def __init__(self, target: CommandTarget, path: str) -> None:
-        self._target, self._path = target, path
+        self._settings, self._path = target.settings_in_use(), path
+        self._fleet = is_fleet(self._settings.database)
         self._answer: Answer | None = None
-        self._fleet, self._known = False, threading.Event()
         self._began = time.monotonic()
-        with contextlib.suppress(CrawldError):  # as below; a server that a thread starts would end with it
-            target.settings_in_use()
-        self._thread = threading.Thread(target=self._ask, daemon=True)  # one that hangs must not keep us
+        self._thread = threading.Thread(target=self._ask, daemon=not self._fleet)  # one that hangs must not keep us
         self._thread.start()
 
     def answer(self, seconds: float = LIMITS.look_seconds) -> Answer:
@@ -334,26 +342,19 @@ class Beside:
 
         A fleet has longer: its database answers, which the command reads anyway.
         """
-        self._known.wait(LIMITS.steer_seconds)
-        self._thread.join(
-            max((LIMITS.steer_seconds if self._fleet else seconds) - (time.monotonic() - self._began), 0.0)
-        )
+        longest = LIMITS.steer_seconds if self._fleet else seconds
+        self._thread.join(max(longest - (time.monotonic() - self._began), 0.0))
         return self._answer or Answer(state="not_answering", pid=self._listener())
 
     def _ask(self) -> None:
         try:
-            with contextlib.suppress(CrawldError):  # reported by the thread that reads settings and database
-                self._fleet = is_fleet(self._target.load().database)
-        finally:
-            self._known.set()
-        try:
-            self._answer = self._target.look(self._path)
+            self._answer = _look(self._settings, self._path, LIMITS.read_seconds)
         except AccessError as error:
             self._answer = Answer(refusal=str(error))
 
     def _listener(self) -> int | None:
         """Returns who listens, as the system tells without the daemon's help."""
-        connection = _ControlConnection(socket_of(self._target.load()), 0.1)
+        connection = _ControlConnection(socket_of(self._settings), 0.1)
         try:
             connection.connect()
         except (OSError, CrawldError):

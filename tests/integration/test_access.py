@@ -6,13 +6,18 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from crawld.cli import main, remote
+from crawld.main import settings as settings_of
+from crawld.main.settings import Settings
+from crawld.model.errors import ConfigError
 from tests.support.process import ENVIRONMENT, Ended, daemon, settings
 from tests.support.site import Site
 
@@ -162,3 +167,27 @@ def test_a_unit_that_runs_by_other_settings_is_no_service_of_these(service: Path
         "ExecStart=/opt/crawld/bin/crawld run --config /srv/other.yaml\n"
     )
     assert remote.service_settings() is None
+
+
+def test_the_thread_that_asks_a_daemon_reads_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are checked by compiled code: a command that ends meanwhile, as where its own reading fails, would abort."""
+    readers: list[threading.Thread] = []
+
+    def load_written(*given: Any) -> Settings:
+        readers.append(threading.current_thread())
+        return settings_of.load_written(*given)
+
+    monkeypatch.setattr(remote, "load_written", load_written)
+    monkeypatch.setattr(remote, "load", lambda *given: load_written(*given).in_use())
+    target = remote.CommandTarget(settings(tmp_path, ["http://127.0.0.1/1"]))
+    asked = remote.Beside(target, "/v1/status")
+    assert asked.answer().state == "not_running"
+    assert set(readers) == {threading.current_thread()}
+
+
+def test_nothing_is_asked_where_the_settings_are_refused(tmp_path: Path) -> None:
+    """The sentence is that of the reader; no thread is left behind."""
+    before = threading.active_count()
+    with pytest.raises(ConfigError, match="nowhere"):
+        remote.Beside(remote.CommandTarget(tmp_path / "nowhere.yaml"), "/v1/status")
+    assert threading.active_count() == before

@@ -12,7 +12,7 @@ from tests.support.fleet import crawls, made, until, who, worker, worker_setting
 from tests.support.process import HANG_SECONDS, command, free_port
 from tests.support.site import Site
 
-NAMES, HOSTS, PAGES = ("w1", "w2"), 12, 24
+NAMES, HOSTS, PAGES = ("w1", "w2"), 24, 24
 VIEWS = ("/", "/pages", "/pages?sort=freshness", "/changes", "/hosts", "/forecast", "/calibration")
 
 

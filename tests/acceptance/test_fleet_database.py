@@ -15,7 +15,7 @@ from tests.support.process import ENVIRONMENT
 from tests.support.site import Site
 
 NAMES = ("w1", "w2")
-PAGES = 40
+PAGES = 40  # a host each: both workers have some
 OUTAGE_SECONDS = SHARDS_LIMITS.lease_seconds + 2.0
 SILENT_SECONDS = 2.0
 """Seconds without a request that show the leases have ended; with leases the workers would send 60 in that time."""
@@ -27,10 +27,10 @@ async def test_a_crash_of_the_database_costs_its_outage_and_no_reload(tmp_path: 
     if binaries is None:
         pytest.skip("no PostgreSQL of the distribution: the packaged one cannot be crashed")
     async with AsyncExitStack() as stack:
-        site = await stack.enter_async_context(Site(hosts=10))
+        site = await stack.enter_async_context(Site(hosts=PAGES))
         server = stack.enter_context(started_server(binaries, *FORGETFUL))
         await made(server.url, 12, 30, tmp_path)
-        urls = [site.url(f"/ok/{i}", host=i % 10 + 1) for i in range(1, PAGES)] + [site.url("/cue/0")]
+        urls = [site.url(f"/ok/{i}", host=i + 1) for i in range(1, PAGES)] + [site.url("/cue/0")]
         files = {name: worker_settings(tmp_path / name, urls, server.url, name) for name in NAMES}
         run = {name: await stack.enter_async_context(worker(name, files[name])) for name in NAMES}
         await until(lambda: {who(seen) for seen in crawls(site)} == set(NAMES), run, "both crawl")

@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 
+from crawld.model.shards import shard_of_host
 from tests.support.fleet import crawls, until, worker, worker_settings
 from tests.support.process import command, daemon, settings
 from tests.support.site import Site
@@ -63,7 +64,8 @@ async def test_a_fleet_takes_a_single_daemon_over_and_gives_it_back(tmp_path: Pa
             assert await of_fleet(postgres_url, count) == of_file(file, count), table
         for query in (HISTORY, FEED, BELIEFS, "SELECT name, cursor, delivered FROM hooks"):
             assert await of_fleet(postgres_url, query) == of_file(file, query)
-        assert len(await of_fleet(postgres_url, "SELECT DISTINCT id >> 40 FROM pages")) > 1
+        shards = {shard_of_host(site.host(number), 8) for number in (1, 2, 3)}
+        assert {shard for (shard,) in await of_fleet(postgres_url, "SELECT DISTINCT id >> 40 FROM pages")} == shards
         again = await command(*words, cwd=tmp_path)
         assert (again.status, "is not empty" in again.err) == (2, True), again.err
 

@@ -73,15 +73,15 @@ async def test_two_workers_share_the_spacing_of_a_host_that_redirects_lead_to(
 ) -> None:
     """On the wire, whether the host has no page at all or pages of one of the workers."""
     delay = 0.5
-    async with Site(hosts=12) as site:
+    async with Site(hosts=26) as site:
         await made(postgres_url, 16, 40, tmp_path)
-        empty, paged = site.host(11), site.host(12)
+        empty, paged = site.host(25), site.host(26)
         urls = [
             site.url(f"/redirect/{i}?to={site.url(f'/ok/{i}', host=target)}", host=i)
-            for i in range(1, 11)
-            for target in (11, 12)
+            for i in range(1, 25)  # so many hosts that both workers have some of them
+            for target in (25, 26)
         ]
-        urls += [site.url(f"/ok/own{i}", host=12) for i in range(3)]
+        urls += [site.url(f"/ok/own{i}", host=26) for i in range(3)]
         polite = {"politeness": {"delay": delay}, "min_interval": 0.5, "audit": {"share": 0}}
         files = [worker_settings(tmp_path / name, urls, postgres_url, name, **polite) for name in ("w1", "w2")]
         async with worker("w1", files[0]) as one, worker("w2", files[1]) as other:
@@ -191,7 +191,7 @@ async def test_a_wrong_clock_delays_and_teaches_nothing(tmp_path: Path, postgres
 
 async def test_feeds_and_hubs_reach_whoever_holds_page_and_feed(tmp_path: Path, postgres_url: str) -> None:
     """A hub may call either worker about a feed that one holds; its entries reach the pages of both."""
-    pages, run, doors = 12, dict[str, Running](), list[str]()
+    pages, run, doors = 24, dict[str, Running](), list[str]()
     async with Site(hosts=pages) as site, AsyncExitStack() as stack:
         urls = [site.url(f"/ok/{i}", host=i + 1) for i in range(pages)]
         feed = f'<feed><link rel="hub" href="{site.url("/hub")}"/>%s</feed>'

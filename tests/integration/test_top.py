@@ -92,10 +92,11 @@ async def test_the_live_screen_ends_with_q_and_ctrl_c(tmp_path: Path, key: bytes
 
 
 STARTER = (
-    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    "os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, signal, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""Makes the terminal the program's own, so that ctrl-C reaches it."""
+"""Makes the terminal the program's own, so that ctrl-C reaches it: also where the tests run in the background, as the
+shell starts what follows it there with SIGINT ignored."""
 
 
 def _drain(place: int) -> bytes:

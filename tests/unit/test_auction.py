@@ -21,9 +21,9 @@ REQUESTS = st.floats(0.0, 1e9)
 
 
 def bid_of(values: list[float], first: int = 0) -> Bid:
-    """The bid of a worker whose pages are worth this, ten octaves deep."""
+    """The bid of a worker whose pages are worth this, 1e-3 or more of the best: eleven octaves deep."""
     top = math.floor(CHOOSER_LIMITS.levels_per_octave * math.log2(max(values)))
-    levels = range(top, top - 10 * CHOOSER_LIMITS.levels_per_octave, -1)
+    levels = range(top, top - 11 * CHOOSER_LIMITS.levels_per_octave, -1)
     return Bid(
         first, top, tuple(sum(v >= 2 ** (level / CHOOSER_LIMITS.levels_per_octave) for v in values) for level in levels)
     )

@@ -16,7 +16,7 @@ async def test_each_request_in_the_servers_log_had_its_slot_and_sigterm_ends_it_
     """Every request has a slot of its own and a row in the database; status 0, nothing half-written."""
     async with Site() as site:
         pages_there = [site.url(f"/ok/{i}") for i in range(30)]  # one found changed may be asked twice
-        file = settings(tmp_path, pages_there, fetch={"unconditional_share": 0})
+        file = settings(tmp_path, pages_there)
         async with daemon("--config", str(file), "--bandwidth", "20/s", cwd=tmp_path) as running:
             await running.until_logged("ready")
             async with asyncio.timeout(HANG_SECONDS):

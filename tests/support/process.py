@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tests.support import warm
 
@@ -144,8 +144,10 @@ def settings(folder: Path, urls: Sequence[str], /, **more: object) -> Path:
         "api": {"listen": None},  # several run at once
         "log": {"crawls": True},  # tests wait for single crawls
     }
+    # Asking without conditions now and then is drawn by chance, and a change found so is checked by a request more.
+    fetch = {"unconditional_share": 0, **cast("Mapping[str, object]", more.pop("fetch", {}))}
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(given | more))
+    file.write_text(yaml.safe_dump(given | more | {"fetch": fetch}))
     return file
 
 

@@ -38,10 +38,11 @@ class BoundsLimits:
     round: int = 16  # and at most that part of a round of all pages, so that most pages keep their bounds
     candidates: int = 1024  # candidates aimed at, at most
     few: int = 2048  # of that many pages, all that are picked until the horizon are candidates
-    most: int = 1536  # pages that a pass should look at, so that no slot waits long for it
+    most: int = 4096  # pages that a pass should look at, so that no slot waits long for it
     bounded_at_once: int = 8192  # pages that are bounded before the first pick in one turn of the loop: some 10 ms
     sample: int = 131_072  # pages by whose ceilings the level falls
-    patience: float = 0.4  # how far a bound reaches toward the guessed crossing
+    patience: float = 0.5  # how far a bound reaches toward the guessed crossing
+    further: float = 3.0  # times as far as by the first guess: a page is evaluated once more for a bound that reaches so
     early: float = (
         0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
     )
@@ -51,7 +52,6 @@ class BoundsLimits:
     singly: int = 16  # pages up to which models are made in plain floats
     huge: float = 1e250  # a value that stands for inf in models
     rounding: float = 1e-10  # of a value, relative: far above what its own rounding can do
-    saturated: float = 3.0  # log-staleness from which a value hardly grows: ask whether it ever reaches the level
 
 
 LIMITS = BoundsLimits()
@@ -340,7 +340,7 @@ class Bounds:
         self._guess_level(new, now)
         while len(rows) - len(new) > LIMITS.most and not fall and self.horizon - now > 8 * slot:
             # The pace has just dropped, or much time has passed: look less far ahead rather than long.
-            self.horizon = now + 0.25 * (self.horizon - now)
+            self.horizon = now + 0.5 * (self.horizon - now)
             rows = self._open()
         looked_at = np.concatenate([rows, candidates.row[: candidates.size]])
         rows = self._extend(self._bound_early(self._set_aside(rows)))
@@ -437,27 +437,44 @@ class Bounds:
         risen = [rows[rise]]
         rows, until, ceiling = rows[~rise], until[~rise], ceiling[~rise]
 
-        alpha, last, boost, _, due = self.pages.take(rows)[[1, 8, 9, 10, 11]]
+        alpha, last, boost = self.pages.take(rows)[[1, 8, 9]]
         x = alpha * (until - last) + boost
         with np.errstate(all="ignore"):
             # A guess, early where it can be: a value grows at most like the square of x (docs/method.md, "Limits").
             crossing = until + x * (np.sqrt(level / ceiling) - 1.0) / alpha
-        endless = ~(np.abs(crossing) < np.inf)
-        crossing[endless] = horizon
-        pending = np.ones(len(rows), dtype=np.bool_)
-        for share in (None, LIMITS.patience, LIMITS.patience / 8, 0.0):
-            at = np.flatnonzero((x > LIMITS.saturated) | endless if share is None else pending)
-            target = horizon + (LIMITS.forever if share is None else share * np.maximum(crossing[at] - horizon, 0.0))
-            high = self.pages.values(self.valuation, rows[at], target) * (1 + LIMITS.rounding)
+        crossing[~(np.abs(crossing) < np.inf)] = horizon
+        pending = np.arange(len(rows))
+        for share in (LIMITS.patience, LIMITS.patience / 8, 0.0):
+            target = horizon + share * np.maximum(crossing[pending] - horizon, 0.0)
+            high = self._bound_below(rows[pending], target)
             below = (high < level) | (high <= 0)
-            until = np.minimum(np.broadcast_to(target, len(at)), np.where(due[at] > horizon, due[at], np.inf))
-            self._bound(rows[at[below]], until[below], high[below])
-            pending[at[below]] = False
-            if share is not None:
-                surely = at[~below & (target <= horizon)]
-                risen.append(rows[surely])
-                pending[surely] = False
+            if share == LIMITS.patience:
+                self._reach_on(rows[below], x[below], ceiling[below], target[below], high[below])
+            risen.append(rows[pending[~below & (target <= horizon)]])
+            pending = pending[~below & (target > horizon)]
         return np.concatenate(risen)
+
+    def _bound_below(self, rows: Ints, until: Floats) -> Floats:
+        """Bound the pages that stay below the level until then; returns upper bounds of their values at that time."""
+        high = self.pages.values(self.valuation, rows, until) * (1 + LIMITS.rounding)
+        below, due = (high < self.level) | (high <= 0), self.pages.due[rows]
+        until = np.minimum(until, np.where(due > self.horizon, due, np.inf))
+        self._bound(rows[below], until[below], high[below])
+        return high
+
+    def _reach_on(self, rows: Ints, x: Floats, value: Floats, until: Floats, high: Floats) -> None:
+        """Let bounds reach further where values have grown more slowly since x than by its square.
+
+        The power of x by which they grew is an upper bound of the one by which they go on.
+        """
+        alpha, last, boost = self.pages.take(rows)[[1, 8, 9]]
+        with np.errstate(all="ignore"):
+            there = alpha * (until - last) + boost
+            power = np.log(high / value) / np.log(there / x)
+            further = until + LIMITS.patience * there * np.expm1(np.log(self.level / high) / power) / alpha
+        further[~(further < LIMITS.forever)] = LIMITS.forever
+        worth = np.flatnonzero(further - self.horizon > LIMITS.further * (until - self.horizon))
+        self._bound_below(rows[worth], further[worth])
 
     def _follow(self, rows: Ints, now: float, taken: list[list[float]] | None = None) -> None:
         """Make pages candidates; `taken` are their rows of the page table."""

@@ -195,7 +195,7 @@ class Candidates:
     def renew(self, places: Ints, made: Floats) -> None:
         """Put models made now in place of earlier ones."""
         self._models[:, places] = made
-        if len(places) and self._seen_at == made[_AT, 0] == made[_AT].max():
+        if len(places) and (made[_AT] == self._seen_at).all():
             may = made[_NOT_BEFORE] <= self._seen_at
             self._lowest[places] = np.where(may, made[_VALUE] - made[_ERROR], GONE)
             self._highest[places] = np.where(may, made[_VALUE] + made[_ERROR], GONE)

@@ -148,14 +148,15 @@ class Frontier(ValueChooser):
 
     def _place(self, now: float) -> None:
         """Place the pages that have changed."""
-        rows, valued = list(self._changed), []
-        self._changed.clear()
-        for row, page in zip(rows, self.pages.table.take(rows, 0).tolist(), strict=True):
+        table, valued = self.pages.table, []
+        for row in self._changed:
+            page = table[row].tolist()
             not_before, due = page[-2:]
             if due > -inf:
                 valued.append((row, page))
             if due <= self._bounds.horizon:
                 heappush(self._calendar, (max(due, not_before), row))
+        self._changed.clear()
         self._bounds.place(valued, now)
 
     # The pick

@@ -160,7 +160,8 @@ class PageTable:
         if self.give_back(row) is None:
             return False
         intervals = self.intervals
-        self.table[row, BELIEVED:] = now, 0.0, now + intervals.shortest, now + intervals.longest
+        self.last[row], self.boost[row] = now, 0.0
+        self.not_before[row], self.due[row] = now + intervals.shortest, now + intervals.longest
         return True
 
     def release(self, row: int, not_before: float, *, attempted: bool = True) -> bool:

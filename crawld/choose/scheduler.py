@@ -27,7 +27,7 @@ from crawld.model.signal import SOURCES
 class SchedulerLimits:
     """Numbers that bound and tune this module."""
 
-    block: int = 4096
+    block: int = 1024
     looked_at: int = 65_536
     """Rows looked at to find some waiting pages: the slots must not wait for a look at a million."""
     aged_at_once: int = 16_384
@@ -153,7 +153,7 @@ class Scheduler:
         self._ahead: dict[int, float] = {}  # row -> the last crawl as values take it, where recorded in the future
         self._ages = Ages()
         self._draw = WeightedDraw(self._audit_weights)
-        self._held: dict[int, tuple[int, ...]] = {}  # row -> signals counted when it was picked
+        self._held: dict[int, tuple[int, list[int]]] = {}  # by page: its row, and signals counted when it was picked
         self._leaving: dict[int, int] = {}  # pages retired while held, with their rows
         self._alias_of: dict[int, int] = {}  # pages that are other addresses, each with the page it stands for
         self._aliases: dict[int, set[int]] = {}  # the same by that page
@@ -211,7 +211,7 @@ class Scheduler:
         self._row_of.remove(np.array(here, dtype=np.int64))
         for page_id, row in zip(here, rows.tolist(), strict=True):
             self._ahead.pop(row, None)
-            if self._held.pop(row, None) is not None:
+            if self._held.pop(page_id, None) is not None:
                 self._leaving[page_id] = row
         self.chooser.retire(rows)
         self._draw.change(rows)
@@ -323,8 +323,8 @@ class Scheduler:
         row = self.chooser.pick(now)
         if row is None:
             return None
-        self._held[row] = tuple(self._pages.count[row].tolist())
         page_id: int = self._pages.page_id.item(row)
+        self._held[page_id] = row, self._pages.count[row].tolist()
         return page_id
 
     def hold(self, page_id: int, now: float) -> bool:
@@ -332,23 +332,25 @@ class Scheduler:
         row = self._row_of.get(page_id)
         if row is None or not self.chooser.hold(row, now):
             return False
-        self._held[row] = tuple(self._pages.count[row].tolist())
+        self._held[page_id] = row, self._pages.count[row].tolist()
         return True
 
     def settle(self, page_id: int, at: float, not_before: float = -np.inf, *, gone: bool = False) -> None:
         """Give back a page of which we know what it is as of `at`. Signals seen since it was picked still count."""
-        row = self._row_of.get(page_id)
-        if row is None:
+        held = self._held.pop(page_id, None)
+        if held is None:
             self.chooser.settle(self._leaving.pop(page_id), at)
             return
-        if any(known := self._held.pop(row)):
-            self._pages.count[row] -= np.array(known, dtype=np.int32)
-        if math.isnan(self._pages.copied.item(row)):
+        (row, known), pages = held, self._pages
+        counted = pages.count[row].tolist()
+        if any(counted):
+            pages.count[row] = np.subtract(counted, known)
+        if math.isnan(pages.copied.item(row)):
             self._draw.change_one(row)
         self._ahead.pop(row, None)
-        self._pages.copied[row], self._pages.gone[row] = at, gone
+        pages.copied[row], pages.gone[row] = at, gone
         self.chooser.settle(row, at)
-        if (boost := self._boost_of(row)) > 0:
+        if counted != known and (boost := self._boost_of(row)) > 0:
             self.chooser.notice(row, boost)
         if not_before > -np.inf:
             self.chooser.hold(row, at)
@@ -359,13 +361,13 @@ class Scheduler:
 
         Where an attempt was made, the minimum interval passes too.
         """
-        row = self._row_of.get(page_id)
-        if row is None:
+        held = self._held.pop(page_id, None)
+        if held is None:
             self.chooser.release(self._leaving.pop(page_id), not_before, attempted=attempted)
             return
-        known = self._held.pop(row)
+        row, known = held
         self.chooser.release(row, not_before, attempted=attempted)
-        if known != tuple(self._pages.count[row].tolist()):
+        if known != self._pages.count[row].tolist():
             self.chooser.notice(row, self._boost_of(row))
 
     def lift(self, page_id: int, asked_at: float) -> None:
@@ -386,7 +388,7 @@ class Scheduler:
         if row is None:
             return
         self._pages.count[row, source] += 1
-        if row not in self._held:
+        if page_id not in self._held:
             self.chooser.notice(row, self._boost_of(row))
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
@@ -453,7 +455,7 @@ class Scheduler:
             return None
         return Standing(
             last=self.last_success(page_id),
-            signals=self._held.get(row, tuple(self._pages.count[row].tolist())),
+            signals=self.heard(page_id),
             alpha=float(self._pages.alpha[row]),
             shape=float(self._pages.shape[row]),
             kappa=tuple(self._pages.kappas[row].tolist()),
@@ -470,25 +472,26 @@ class Scheduler:
     def freshness_of(self, page_id: int, now: float) -> float:
         """The probability that our copy of the page is what the page is now (`crawld.choose.freshness`)."""
         row = self._row_of[page_id]
-        return self._freshness_of(row, now) if self._pages.copied.item(row) <= now + SKEW else 0.0
+        return self._freshness_of(row, self._boost_of(row), now) if self.dated(page_id, now) else 0.0
 
-    def _freshness_of(self, row: int, now: float) -> float:
+    def _freshness_of(self, row: int, boost: float, now: float) -> float:
         pages = self._pages
         _, alpha, shape, _, _, heard, deaf_alpha, deaf_shape, *_ = pages.table[row].tolist()
         age = 0.0 if pages.gone.item(row) else self._ages.of_one(pages.host.item(row), pages.copied.item(row), now)
-        fresh = heard * math.exp(-self._boost_of(row)) * survival_of_one(age, alpha, shape)
+        fresh = heard * math.exp(-boost) * survival_of_one(age, alpha, shape)
         deaf = (1.0 - heard) * survival_of_one(age, deaf_alpha, deaf_shape) if heard < 1 else 0.0
         return float(fresh + deaf)
 
     def before_crawl(self, page_id: int, at: float) -> tuple[float, float | None, tuple[int, ...]]:
-        """The last success, the freshness at `at` (None where the copy has no age) and the signals heard since."""
-        row = self._row_of.get(page_id)
-        if row is None:
+        """Of a held page the last success, the freshness at `at` (None: unknown age) and the signals heard before."""
+        held = self._held.get(page_id)
+        if held is None:
             return NEVER, None, ()
+        row, known = held
         copied: float = self._pages.copied.item(row)
-        fresh = self._freshness_of(row, at) if copied <= at + SKEW else None
-        signals = self._held.get(row) or tuple(self._pages.count[row].tolist())
-        return self._ahead.get(row, copied), fresh, signals
+        boost = self._boost_of(row, known) if any(known) else 0.0
+        fresh = self._freshness_of(row, boost, at) if copied <= at + SKEW else None
+        return self._ahead.get(row, copied), fresh, tuple(known)
 
     def dated(self, page_id: int, now: float) -> bool:
         """Tells whether the age of the copy is known; not where there is none, or the clock was set back since."""
@@ -496,8 +499,10 @@ class Scheduler:
 
     def heard(self, page_id: int) -> tuple[int, ...]:
         """The signals counted since the last success, by source; while the page is out, those known when it left."""
+        if (held := self._held.get(page_id)) is not None:
+            return tuple(held[1])
         row = self._row_of.get(page_id)
-        return () if row is None else self._held.get(row) or tuple(self._pages.count[row].tolist())
+        return () if row is None else tuple(self._pages.count[row].tolist())
 
     def last_success(self, page_id: int) -> float:
         """Time of the page's last successful crawl, nan if never or not here."""
@@ -514,7 +519,7 @@ class Scheduler:
 
     def held(self, page_id: int) -> bool:
         """Tells whether the page is out being crawled."""
-        return self._row_of[page_id] in self._held
+        return page_id in self._held
 
     def waits_until(self, page_id: int) -> float:
         """The time before which the page is not picked, whatever its value."""
@@ -538,7 +543,7 @@ class Scheduler:
     def expected_at(self, page_id: int, now: float) -> float:
         """Time at which the page will be picked if nothing changes, its host aside; now while it is out."""
         row = self._row_of[page_id]
-        return now if row in self._held else float(self.chooser.expected_of(np.array([row]), now)[0])
+        return now if page_id in self._held else float(self.chooser.expected_of(np.array([row]), now)[0])
 
     def value_of(self, page_id: int, now: float) -> float:
         """The crawl value of a page now."""
@@ -599,10 +604,11 @@ class Scheduler:
         there = ((state == WAITING) | (state == HELD)) & ~np.isnan(self._pages.copied[rows])
         return np.where(there, self._pages.importance[rows], 0.0)
 
-    def _boost_of(self, row: int) -> float:
-        """Σκn of one page, without numpy's overhead."""
+    def _boost_of(self, row: int, counts: Sequence[int] | None = None) -> float:
+        """Σκn of one page, by the signals counted so far unless others are given; without numpy's overhead."""
         boost = 0.0
-        for count, kappa in zip(self._pages.count[row].tolist(), self._pages.kappas[row].tolist(), strict=True):
+        counts = self._pages.count[row].tolist() if counts is None else counts
+        for count, kappa in zip(counts, self._pages.kappas[row].tolist(), strict=True):
             if count:
                 boost += count * kappa
         return boost

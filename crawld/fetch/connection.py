@@ -5,9 +5,9 @@ framing (interim answers, chunks of one byte, headers, trailers) keeps the loop 
 read. Here the parser gets its bytes in small pieces, framing has a budget for each answer, and an answer that costs
 more than others waits for turns (see `LoopShare`).
 
-What this relies on: `TCPConnector._factory` makes the protocol of a connection; `_get` lends an idle one, under the key
-that `connect` files it by; `set_response_params` readies the parser for one answer; `feed_data` gets each parsed head
-with its body's reader; a reader counts its bytes in `total_bytes`.
+What this relies on: `TCPConnector._factory` makes the protocol of a connection; `set_response_params` readies the
+parser for one answer; `feed_data` gets each parsed head with its body's reader; a reader counts its bytes in
+`total_bytes`.
 `tests/integration/test_fetch_floods.py` fails where one of these changes.
 """
 
@@ -263,6 +263,7 @@ class BoundedConnection(ResponseHandler):
         self._piece = LIMITS.first_piece
         self._received, self._interim, self._spent = 0, 0, 0.0
         self._body: aiohttp.StreamReader | None = None
+        self.lent: Connection | None = None  # the client's hold on it, kept while it is open: to make one costs much
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Put a valve between the transport and the parser."""
@@ -327,6 +328,12 @@ class BoundedConnection(ResponseHandler):
         elif not self._in_line:
             self._spent += LIMITS.wake_seconds
             self._step()
+
+    def end(self) -> None:
+        """Close it, and let the client forget it."""
+        if self.lent is not None:
+            lent, self.lent = self.lent, None
+            lent.close()
 
     def take_turn(self) -> float:
         """Parse one step; return the seconds it took."""
@@ -455,37 +462,82 @@ class BoundedConnector(aiohttp.TCPConnector):
     def __init__(self, turns: LoopShare, may_send: Callable[[], bool], **given: Any) -> None:
         super().__init__(keepalive_timeout=LIMITS.kept_seconds, **given)
         self._may_send = may_send
-        self._uses: OrderedDict[Any, _HostUse] = OrderedDict()
+        self._kept: dict[ConnectionKey, deque[tuple[BoundedConnection, float]]] = {}  # each until that time
+        self._uses: OrderedDict[ConnectionKey, _HostUse] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
         make: Callable[..., ResponseHandler] = BoundedConnection
         self._factory = partial(make, asyncio.get_running_loop(), turns)
 
-    async def lend(self, key: ConnectionKey, origin: URL, bounds: aiohttp.ClientTimeout) -> Connection:
+    async def lend(self, key: ConnectionKey, origin: URL, bounds: aiohttp.ClientTimeout) -> BoundedConnection:
         """A connection to send one request on; UnsentError where that may not be sent any more."""
-        connection = await self._get(key, [])
+        connection = self._take(key)
         if connection is None:
-            connection = await self.connect(ClientRequest("GET", origin, loop=self._loop), [], bounds)
+            lent = await self.connect(ClientRequest("GET", origin, loop=self._loop), [], bounds)
+            connection = cast("BoundedConnection", lent.protocol)
+            connection.lent = lent
         if not self._may_send():
-            connection.close()
+            connection.end()
             raise UnsentError("the right to send this request has ended")
         return connection
 
-    def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
+    def _take(self, key: ConnectionKey) -> BoundedConnection | None:
+        """The connection to that origin that has been idle longest, if it can still be used."""
+        kept = self._kept.get(key)
+        while kept:
+            connection, until = kept.popleft()
+            if not kept:
+                del self._kept[key]
+            if until >= self._loop.time() and connection.is_connected():
+                return connection
+            connection.end()
+        return None
+
+    def take_back(self, key: ConnectionKey, connection: BoundedConnection) -> None:
         """Keep a connection for the next request to its host, unless enough are kept or it would not last."""
-        kept, hosts = self._conns.get(key), len(self._conns)
+        kept, hosts = self._kept.get(key), len(self._kept)
         full = (
             hosts >= LIMITS.max_idle_hosts
             if kept is None
             else len(kept) >= max(LIMITS.max_idle_per_host, LIMITS.max_idle // hosts)
         )
         use, seldom = self._use(key)
-        super()._release(key, protocol, should_close=should_close or full or seldom)
-        if (kept := self._conns.get(key)) and kept[-1][0] is protocol:
-            protocol.idle = partial(self._ended, use, use.at)  # type: ignore[attr-defined]  # all are bounded
-            kept[-1] = protocol, use.at - LIMITS.kept_seconds + use.kept_seconds  # the client keeps all equally long
+        if full or seldom or connection.should_close or self.closed:
+            connection.end()
+            return
+        connection.idle = partial(self._ended, use, use.at)
+        if kept is None:
+            kept = self._kept[key] = deque()
+        kept.append((connection, use.at + use.kept_seconds))
+        if self._timer is None:
+            self._timer = self._loop.call_later(LIMITS.kept_seconds, self._end_old)
 
-    def _use(self, key: Any) -> tuple[_HostUse, bool]:
+    def _end_old(self) -> None:
+        """Close the connections that have been idle for too long, and look again while there are others."""
+        self._timer = None
+        now = self._loop.time()
+        for key, kept in list(self._kept.items()):
+            for connection, until in kept:
+                if until < now or not connection.is_connected():
+                    connection.end()
+            self._kept[key] = deque(one for one in kept if one[0].lent is not None)
+            if not self._kept[key]:
+                del self._kept[key]
+        if self._kept:
+            self._timer = self._loop.call_later(LIMITS.kept_seconds, self._end_old)
+
+    def close(self, **given: Any) -> Any:
+        """Let go of every connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for kept in self._kept.values():
+            for connection, _ in kept:
+                connection.end()
+        self._kept.clear()
+        return super().close(**given)
+
+    def _use(self, key: ConnectionKey) -> tuple[_HostUse, bool]:
         """The use of a host, now; True where it comes round too seldom for a connection to last."""
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         use = self._uses.get(key)
         if use is None:
             self._uses[key] = use = _HostUse(now, LIMITS.kept_seconds)

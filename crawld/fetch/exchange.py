@@ -2,8 +2,8 @@
 
 This is what the client's session does for a request, without cookies, redirects, retries, proxies, middleware and
 traces, of which crawld uses none: they take a third of the processor time of a 304. What it relies on beside what
-`connection.py` does: `_get` lends an idle connection, `ResponseHandler.read` returns a parsed head with its body, and
-`_serialize_headers` refuses line breaks.
+`connection.py` does: `ResponseHandler.read` returns a parsed head with its body, and `_serialize_headers` refuses line
+breaks.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp import hdrs
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
-from aiohttp.connector import Connection
 from aiohttp.http_writer import _serialize_headers
 from multidict import CIMultiDictProxy
 from yarl import URL
@@ -68,7 +67,9 @@ class Exchanged:
     status: int
     headers: CIMultiDictProxy[str]
     content: aiohttp.StreamReader
-    _connection: Connection | None
+    _key: ConnectionKey
+    _connection: BoundedConnection | None
+    _connector: BoundedConnector
 
     @property
     def content_length(self) -> int | None:
@@ -80,13 +81,13 @@ class Exchanged:
         """Let others have the connection, which is closed where the body has not come to its end."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            connection.release()
+            self._connector.take_back(self._key, connection)
 
     def close(self) -> None:
         """Let go of the connection."""
         if self._connection is not None:
             connection, self._connection = self._connection, None
-            connection.close()
+            connection.end()
 
 
 class Exchange:
@@ -119,14 +120,13 @@ class Exchange:
         except OSError as error:
             raise aiohttp.ClientOSError(*error.args) from error
         try:
-            protocol: BoundedConnection = connection.protocol  # type: ignore[assignment]  # the connector makes no others
-            wait.reused = protocol.host != ""
-            protocol.begin(host, head + body, READING)
-            message, content = await protocol.read()
+            wait.reused = connection.host != ""
+            connection.begin(host, head + body, READING)
+            message, content = await connection.read()
         except BaseException:
-            connection.close()
+            connection.end()
             raise
-        answer = Exchanged(message.code, message.headers, content, connection)
+        answer = Exchanged(message.code, message.headers, content, target.key, connection, self._connector)
         content.on_eof(answer.release)
         return answer
 

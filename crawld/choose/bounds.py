@@ -193,14 +193,10 @@ class Candidates:
         return leading, least
 
     def renew(self, places: Ints, made: Floats) -> None:
-        """Put models made now in place of earlier ones."""
+        """Put models made now in place of those of places that lead now."""
         self._models[:, places] = made
-        if len(places) and (made[_AT] == self._seen_at).all():
-            may = made[_NOT_BEFORE] <= self._seen_at
-            self._lowest[places] = np.where(may, made[_VALUE] - made[_ERROR], GONE)
-            self._highest[places] = np.where(may, made[_VALUE] + made[_ERROR], GONE)
-        else:
-            self._seen_at = np.nan
+        self._lowest[places] = made[_VALUE] - made[_ERROR]
+        self._highest[places] = made[_VALUE] + made[_ERROR]
 
     def _see(self, now: float) -> None:
         """Read all models: several slots may come at one time, and only a few places change between them."""

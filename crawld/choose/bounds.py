@@ -42,7 +42,7 @@ class BoundsLimits:
     bounded_at_once: int = 8192  # pages that are bounded before the first pick in one turn of the loop: some 10 ms
     sample: int = 131_072  # pages by whose ceilings the level falls
     patience: float = 0.5  # how far a bound reaches toward the guessed crossing
-    further: float = 3.0  # times as far as by the first guess: a page is evaluated once more for a bound that reaches so
+    further: float = 3.0  # times as far a bound must then reach for its page to be evaluated once more
     early: float = (
         0.3  # the part of the level up to which a page that no signal has touched is bounded without evaluating it
     )
@@ -280,7 +280,7 @@ class Bounds:
 
         Each comes with its row of the page table.
         """
-        horizon, level, left = self.horizon, self.level, list[tuple[int, list[float]]]()
+        horizon, level, left, taken = self.horizon, self.level, list[int](), list[list[float]]()
         for row, page in rows:
             mu, alpha, shape, kappa, gamma, heard, deaf_alpha, deaf_shape, last, boost, not_before, _ = page
             if not_before > horizon:
@@ -293,9 +293,10 @@ class Bounds:
             if high < level:
                 self.expiry[row], self.ceiling[row] = horizon, high
             else:
-                left.append((row, page))
+                left.append(row)
+                taken.append(page)
         if left:
-            self._follow(np.array([row for row, _ in left]), now, [page for _, page in left])
+            self._follow(np.array(left), now, taken)
 
     def above(self, value: float, now: float) -> Ints:
         """The bounded pages that may be picked now and may be worth that much."""

@@ -167,8 +167,10 @@ class GreedyNcis(Freshness):
     def ceiling(self, tau: float, boost: float, page: Page) -> float:
         """A bound also for pages with signals: over a posterior, their value takes nine times as long as another's."""
         mu, alpha, shape, kappa, gamma = page
-        if boost == 0 or not (alpha > 0 and gamma > 0 and 0 < kappa < inf and boost < inf):
-            return super().ceiling(tau, boost, page)
+        if boost == 0:
+            return 0.5 * mu * alpha * tau * tau * (1 + 1e-9)  # what `early_rate` bounds
+        if not (alpha > 0 and gamma > 0 and 0 < kappa < inf and boost < inf):
+            return inf
         return mu * expected_ceiling(tau, boost, (alpha, shape), kappa, gamma)
 
 

@@ -8,6 +8,7 @@ event loop needs no locks, and a page can never be fetched twice at once.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from operator import attrgetter
 
 import numpy as np
@@ -393,12 +394,14 @@ class Scheduler:
 
     def learn(self, estimates: Sequence[Estimate]) -> None:
         """Take over new estimates of pages that are still here."""
-        known = [estimate for estimate in estimates if estimate.page_id in self._row_of]
-        if known:
-            rows = [(e.alpha, e.shape, e.kappa, e.gamma, (e.heard, e.deaf_alpha, e.deaf_shape)) for e in known]
-            alpha, shape, kappa, gamma, mixed = map(np.array, zip(*rows, strict=True))
-            ids = list(map(attrgetter("page_id"), known))
-            self.teach(ids, alpha=alpha, shape=shape, kappa=kappa, gamma=gamma, mixed=mixed)
+        rows = self._row_of.find(np.fromiter(map(attrgetter("page_id"), estimates), np.int64))
+        here = rows >= 0
+        if not here.any():
+            return
+        fields = attrgetter("shape", "rate", "kappa", "gamma", "heard", "deaf_alpha", "deaf_shape")
+        columns = zip(*map(fields, compress(estimates, here.tolist())), strict=True)
+        shape, rate, kappa, gamma, *mixed = map(np.array, columns)
+        self._believe(rows[here], shape / rate, shape, kappa, gamma, np.column_stack(mixed))
 
     def teach(
         self,
@@ -411,7 +414,12 @@ class Scheduler:
         mixed: Floats | None = None,
     ) -> None:
         """Take over beliefs as columns; `kappa` and `gamma` are (pages, sources), `mixed` (pages, 3)."""
-        rows, pages = self._row_of.rows(page_ids), self._pages
+        self._believe(self._row_of.rows(page_ids), alpha, shape, kappa, gamma, mixed)
+
+    def _believe(
+        self, rows: Ints, alpha: Floats, shape: Floats, kappa: Floats, gamma: Floats, mixed: Floats | None
+    ) -> None:
+        pages = self._pages
         pages.write_signals(rows, kappa, gamma)
         beliefs = merged_beliefs(pages.mu[rows], alpha, shape, kappa, gamma)
         if mixed is not None:

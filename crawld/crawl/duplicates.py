@@ -70,7 +70,7 @@ class Duplicates:
         4. It has parameters that only track visitors.
         """
         aliases, found = self.page_set.aliases, None
-        if not aliases.merges:
+        if not aliases.merges or (chain.moved_to is None and memory.canonical is None and aliases.alone(page)):
             return None
         if (moved := chain.moved_to) is not None:
             if identity(moved) != identity(page.url) and aliases.may_stand_for(page, moved):

@@ -270,10 +270,12 @@ class Crawler:
         9. The page with the highest crawl value, or one that is being read where that is worth more.
         10. What cases 7 and 8 would give a slot to beyond their shares, since no other page wants it.
         """
+        polls = self._polls
         return (
             self.admission.grant(now)
             or (bool(self.asked.pages) and (self._crawl_asked(now, ReadClaim.ORDER) or self._crawl_read(now)))
-            or (self._polls is not None and self._ask_for_signals(self._polls, now))
+            or (polls is not None and bool(polls.relisted) and self._ask_relisted(polls, now))
+            or (polls is not None and polls.some_due(now) and self._poll(polls, now))
             or self._audit(now)
             or (self._links is not None and self._visit_first(self._links, now))
             or (self.admission.waiting > 0 and self.admission.grant_surplus(now))
@@ -339,11 +341,6 @@ class Crawler:
             if self.asked.in_line(bids[at].page):
                 self.asked.refuse(bids[at].page, "the slot is worth more on another page")
         return False
-
-    def _ask_for_signals(self, polls: Polls, now: float) -> bool:
-        return (bool(polls.relisted) and self._ask_relisted(polls, now)) or (
-            polls.some_due(now) and self._poll(polls, now)
-        )
 
     def _poll(self, polls: Polls, now: float) -> bool:
         # Without pages nothing else could use the slot, and polls may find some.

@@ -11,6 +11,7 @@ from time import thread_time
 from typing import Any
 
 import brotli
+from aiohttp import StreamReader
 
 from crawld.fetch.exchange import Deadlines, Exchanged, Wait
 from crawld.fetch.faults import FAULTS
@@ -324,16 +325,28 @@ class BodyReader:
         # may hold room and wait for this.
         self._loop_turn = asyncio.Lock()
 
-    async def read(self, response: Exchanged, limit: int, share: BodyRoom) -> tuple[bytes | None, int]:
-        """The body unpacked, and its bytes on the wire.
+    async def read(self, response: Exchanged, limit: int, host: str, deadline: Wait) -> tuple[bytes | None, int]:
+        """The body unpacked, and its bytes on the wire, for a host and within the deadline of the whole answer.
 
         One byte beyond the limit where it is longer; None where it is too long as it is packed.
         """
-        encoding = response.headers.get("Content-Encoding", "")
+        content, encoding = response.content, response.headers.get("Content-Encoding")
+        if not encoding and content.is_eof() and content.total_bytes <= LIMITS.small_body:  # it came with its head
+            body = content.read_nowait()
+            return body[: limit + 1], len(body)
+        share = self._room.begin(host, deadline)
+        try:
+            return await self._read(response, encoding, limit, share)
+        finally:
+            self._room.end(share)
+
+    async def _read(
+        self, response: Exchanged, encoding: str | None, limit: int, share: BodyRoom
+    ) -> tuple[bytes | None, int]:
         packed = bool(layers(encoding))
-        received = await self._receive(response, limit, share)
+        received = await self._receive(response.content, limit, share)
         wire = len(received)
-        if not packed:
+        if not packed or encoding is None:
             return received[: limit + 1], wire
         if wire > limit:
             with suppress(BrokenOffError):
@@ -341,11 +354,8 @@ class BodyReader:
             return None, wire
         return await self._unpack(received, encoding, limit, share), wire
 
-    async def _receive(self, response: Exchanged, limit: int, share: BodyRoom) -> bytes:
+    async def _receive(self, content: StreamReader, limit: int, share: BodyRoom) -> bytes:
         """The bytes on the wire, or the first of them that exceed the limit."""
-        content = response.content
-        if content.is_eof() and content.total_bytes <= LIMITS.small_body:  # most bodies come whole with their head
-            return content.read_nowait()
         body = bytearray()
         while chunk := await content.readany():
             body += chunk

@@ -245,13 +245,10 @@ class HttpFetcher:
         limit = request.max_bytes or (ROBOTS_LIMITS.max_robots if cut else self._max_bytes)
         body, wire = None, 0
         if (response.content_length or 0) <= limit or cut:
-            share = self._room.begin(request.host, whole)
             try:
-                body, wire = await self._bodies.read(response, limit, share)
+                body, wire = await self._bodies.read(response, limit, request.host, whole)
             except PackedTooLargeError:
                 body = None
-            finally:
-                self._room.end(share)
         if body is None or (len(body) > limit and not cut):
             response.close()
             detail = f"more than {limit:,} bytes"

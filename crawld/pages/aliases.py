@@ -113,6 +113,10 @@ class Aliases:
         wanted = identity(url)
         return next((page for page in self._alike(url) if identity(page.url) == wanted), None)
 
+    def alone(self, page: Page) -> bool:
+        """Tells whether it is known that no other address is a better one of the page, and it claimed none so far."""
+        return page.id in self._unrivalled and "?" not in page.url and page.id not in self._claims
+
     def twin(self, page: Page) -> Page | None:
         """The page whose URL differs from this one's as those of one page do, where it is the better address.
 

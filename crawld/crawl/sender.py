@@ -25,7 +25,6 @@ from crawld.model.fetched import (
     Scope,
     Trouble,
     Use,
-    outcome_name,
 )
 from crawld.model.url import host_of, origin_of
 from crawld.model.web import Fetcher, Workers
@@ -75,7 +74,7 @@ class Sender:
             status.by_use[use, ABORTED] += 1
             admission.abandon(sent)
             raise
-        status.by_use[use, outcome_name(outcome)] += 1
+        status.by_use[use, _outcome_name(outcome)] += 1
         if (changed := admission.settle(request, sent, outcome)) is not None:
             self._store.record_host(changed)
         return outcome
@@ -272,6 +271,15 @@ class Sender:
                 "detail": failed and failed.detail,
             },
         )
+
+
+def _outcome_name(outcome: Outcome) -> str:
+    """An outcome in one word of `OUTCOMES`: for counters."""
+    if isinstance(outcome, FetchFailed):
+        return outcome.trouble.value
+    if isinstance(outcome, Redirected):
+        return "redirected"
+    return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"
 
 
 def _refreshed(outcome: Fetched, request: Request, asked: Container[str]) -> Outcome:

@@ -150,15 +150,6 @@ OUTCOMES = ("ok", "not_modified", "gone", "redirected", *(trouble.value for trou
 """Every outcome of a request by name."""
 
 
-def outcome_name(outcome: Outcome) -> str:
-    """An outcome in one word of `OUTCOMES`: for counters."""
-    if isinstance(outcome, FetchFailed):
-        return outcome.trouble.value
-    if isinstance(outcome, Redirected):
-        return "redirected"
-    return "not_modified" if outcome.status == 304 else "gone" if outcome.status in GONE_STATUSES else "ok"
-
-
 @dataclass(frozen=True, slots=True)
 class RobotsReading:
     """Rules of one robots.txt for one crawler."""

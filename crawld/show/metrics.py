@@ -5,6 +5,7 @@ event loop or a little at a time. So a scrape costs the event loop a few millise
 """
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -44,7 +45,7 @@ class LoopLag:
 
     def note(self, lag: float) -> None:
         """Count one look."""
-        self._counts[sum(lag > bound for bound in BOUNDS)] += 1
+        self._counts[bisect_left(BOUNDS, lag)] += 1
         self.seconds += lag
 
     def buckets(self) -> list[tuple[str, float]]:

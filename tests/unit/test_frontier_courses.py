@@ -187,6 +187,27 @@ def test_few_equal_pages_in_flight_by_the_dozen_cost_few_evaluations() -> None:
     assert frontier.pages.evaluations < 6 * frontier.picks
 
 
+def test_many_alike_pages_that_surely_changed_cost_few_evaluations() -> None:
+    """Values that hardly grow any more are bounded far ahead, not evaluated anew by each of ever shorter passes."""
+    pages, rate = 10_000, 2500.0
+    rng, frontier = np.random.default_rng(7), Frontier(GreedyNcis(), None, Intervals(shortest=0.0))
+    often = 20.0 * rate / pages * np.exp(0.3 * rng.normal(size=pages))  # changes of each in the time of one round
+    nothing = np.zeros(pages)
+    frontier.add(
+        nothing.astype(np.int64), Beliefs(np.ones(pages), often, np.ones(pages), nothing, nothing),
+        -rng.permutation(pages) / rate, nothing,
+    )  # fmt: skip
+    out: list[int] = []
+    for slot in range(pages + 3000):
+        now = slot / rate
+        if slot == pages:
+            before = frontier.pages.evaluations
+        out.append(frontier.pick(now) or 0)
+        if len(out) > 60:
+            frontier.settle(out.pop(0), now)
+    assert frontier.pages.evaluations - before < 40 * 3000
+
+
 @pytest.mark.parametrize("valuation", [GreedyNcis(), GreedyBlind(), GreedyCis(), GreedyCisPlus(), GreedyApproximate(2)])
 def test_pages_with_many_signals_each_are_picked_as_by_the_scan(valuation: Valuation) -> None:
     """Signals add up, crawls take them away, and what is known of a page serves from one crawl to the next."""
